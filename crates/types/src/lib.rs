@@ -1,1 +1,13 @@
-//! x
+//! Ids, numbers and the vocabulary of the log, shared by every crate.
+//! It must not know how any of them is encoded, decided, stored or sent.
+#![forbid(unsafe_code)]
+
+mod batch;
+mod ids;
+pub mod record;
+
+pub use batch::{BatchSummary, TimestampType};
+pub use ids::{
+    LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition, next_sequence,
+    sequence_after,
+};
