@@ -4,6 +4,9 @@
 use clap::Parser;
 use std::process::ExitCode;
 
+mod e2e;
+mod kafka;
+mod process;
 mod tidy;
 
 /// `cargo xtask`: the chores of the repository.
@@ -11,11 +14,24 @@ mod tidy;
 enum Chore {
     /// Check the style budgets and the arrows between crates.
     Tidy,
+    /// Run Apache Kafka 4.4.0 as one node on 127.0.0.1, fetched from Maven, until interrupted.
+    Kafka {
+        /// The port to listen on.
+        #[arg(long, default_value_t = 9092)]
+        port: u16,
+        /// Keep the data in this folder [default: a fresh one below target/]
+        #[arg(long)]
+        dir: Option<std::path::PathBuf>,
+    },
+    /// Run stock clients against Ottla or Apache Kafka and print who can do what.
+    E2e(e2e::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Chore::parse() {
         Chore::Tidy => tidy::run(),
+        Chore::Kafka { port, dir } => kafka::run(port, dir),
+        Chore::E2e(options) => e2e::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,186 @@
+//! `cargo xtask e2e`: stock clients against Ottla and against Apache Kafka, one list of scenarios (e2e/README.md).
+
+use std::fs;
+use std::io::Write;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+
+use crate::process;
+use broker::Broker;
+use clients::{Client, Mark, Task, Verdict};
+use table::Results;
+
+mod broker;
+mod clients;
+mod proxy;
+pub(crate) mod raw;
+mod table;
+
+/// In the order of e2e/README.md.
+const SCENARIOS: [&str; 13] = [
+    "produce-consume-none",
+    "produce-consume-gzip",
+    "produce-consume-snappy",
+    "produce-consume-lz4",
+    "produce-consume-zstd",
+    "admin",
+    "group-rebalance",
+    "static-member",
+    "idempotent-reconnect",
+    "txn-commit-abort",
+    "ctp",
+    "zombie-fenced",
+    "read-committed-open",
+];
+
+/// What to run.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The broker under test: ottla, kafka, or HOST:PORT of one that runs; may be given more than once.
+    #[arg(long, default_value = "ottla")]
+    against: Vec<String>,
+    /// Only this client; may be given more than once.
+    #[arg(long)]
+    client: Vec<String>,
+    /// Only this scenario; may be given more than once.
+    #[arg(long)]
+    scenario: Vec<String>,
+    /// Write the results to docs/clients.md.
+    #[arg(long)]
+    docs: bool,
+    /// Show what the client programs print on stderr also when they pass.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Runs the scenarios, prints the table, and fails when one failed.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let scenarios = chosen(&options.scenario)?;
+    let clients = clients::load(&options.client)?;
+    for client in &clients {
+        client.prepare()?;
+    }
+    let mut results = Vec::new();
+    for against in &options.against {
+        let broker = broker::start(against)?;
+        let result = run_all(&broker, &clients, &scenarios, options.verbose);
+        println!("\n{}", result.plain(&clients));
+        results.push(result);
+    }
+    if options.docs {
+        let path = process::root().join("docs/clients.md");
+        fs::create_dir_all(process::root().join("docs"))
+            .and_then(|()| fs::write(&path, table::page(&clients, &results)))
+            .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    }
+    let total = |marks: &[Mark]| results.iter().map(|r| r.count(marks)).sum::<usize>();
+    let (passed, failed) = (total(&[Mark::Pass]), total(&[Mark::Fail]));
+    let skipped = total(&[Mark::Cannot, Mark::Skip]);
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    match failed {
+        0 => Ok(()),
+        _ => Err(format!("{failed} scenarios failed")),
+    }
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static str>, String> {
+    if let Some(name) = names
+        .iter()
+        .find(|name| !SCENARIOS.contains(&name.as_str()))
+    {
+        return Err(format!(
+            "no scenario {name}; there are {}",
+            SCENARIOS.join(", ")
+        ));
+    }
+    let wanted = |scenario: &&str| names.is_empty() || names.iter().any(|name| name == scenario);
+    Ok(SCENARIOS.into_iter().filter(wanted).collect())
+}
+
+/// Client by client, so that a program that breaks is seen at once.
+fn run_all(
+    broker: &Broker,
+    clients: &[Client],
+    scenarios: &[&'static str],
+    verbose: bool,
+) -> Results {
+    println!("against {} on {}", broker.title, broker.address);
+    let mut rows: Vec<Vec<Verdict>> = scenarios.iter().map(|_| Vec::new()).collect();
+    for client in clients {
+        let started = Instant::now();
+        print!("{}:", client.title);
+        for (scenario, row) in scenarios.iter().zip(&mut rows) {
+            let verdict = run_one(broker, client, scenario, verbose);
+            row.push(verdict);
+        }
+        println!(" ({} s)", started.elapsed().as_secs());
+    }
+    Results {
+        broker: broker.title.clone(),
+        scenarios: scenarios.to_vec(),
+        rows,
+    }
+}
+
+fn run_one(broker: &Broker, client: &Client, scenario: &str, verbose: bool) -> Verdict {
+    if scenario == "idempotent-reconnect" && broker.control.is_none() {
+        return Verdict::new(Mark::Skip, "the broker is not behind the runner's proxy");
+    }
+    let run_id = run_id(&client.name, scenario);
+    let bootstrap = broker.address.to_string();
+    let task = Task {
+        bootstrap: &bootstrap,
+        scenario,
+        run_id: &run_id,
+        control: broker.control,
+    };
+    let (mut verdict, stderr) = client.run(&task);
+    if let (Some(codec), Mark::Pass) = (scenario.strip_prefix("produce-consume-"), verdict.mark) {
+        verdict = check_codec(broker, &run_id, codec, verdict);
+    }
+    let sign = match verdict.mark {
+        Mark::Pass => ".",
+        Mark::Fail => "F",
+        Mark::Cannot => "c",
+        Mark::Skip => "s",
+    };
+    print!("{sign}");
+    // Progress only; a terminal that is gone does not change the results.
+    let _ = std::io::stdout().flush();
+    if verbose || verdict.mark == Mark::Fail {
+        eprintln!(
+            "\n--- {} {scenario} ({run_id}): {}",
+            client.name, verdict.detail
+        );
+        eprintln!("{}", last_lines(&stderr, 60));
+    }
+    verdict
+}
+
+/// The client believes it compressed; the stored batch must say so too.
+fn check_codec(broker: &Broker, topic: &str, codec: &str, verdict: Verdict) -> Verdict {
+    match raw::first_codec(broker.address, topic, 0) {
+        Ok(stored) if stored == codec => verdict,
+        Ok(stored) => Verdict::new(Mark::Fail, format!("the stored batch has codec {stored}")),
+        Err(error) => Verdict::new(Mark::Fail, format!("cannot see the stored batch: {error}")),
+    }
+}
+
+/// New for every run: the time in base 36 keeps runs against one broker apart.
+fn run_id(client: &str, scenario: &str) -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let mut rest = since.map_or(0, |time| time.as_millis());
+    let mut digits = Vec::new();
+    while rest > 0 {
+        digits.extend(char::from_digit((rest % 36) as u32, 36));
+        rest /= 36;
+    }
+    let stamp: String = digits.iter().rev().collect();
+    format!("{client}-{scenario}-{stamp}")
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}

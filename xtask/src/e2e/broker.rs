@@ -1,0 +1,143 @@
+//! The broker under test: Ottla or Apache Kafka behind the proxy, or one that already runs.
+
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::proxy::Proxy;
+use super::raw;
+use crate::kafka;
+use crate::process::{self, Guard};
+
+/// Both brokers get the same ones; the README of e2e/ names them.
+const SETTINGS: [(&str, &str); 3] = [
+    ("num.partitions", "3"),
+    ("auto.create.topics.enable", "true"),
+    ("group.initial.rebalance.delay.ms", "0"),
+];
+
+/// A broker that answers; it is stopped when this is dropped, if the runner started it.
+pub(crate) struct Broker {
+    /// What the table calls it.
+    pub(crate) title: String,
+    /// Where clients connect.
+    pub(crate) address: SocketAddr,
+    /// The proxy's control port.
+    pub(crate) control: Option<u16>,
+    _running: Option<Running>,
+}
+
+enum Running {
+    Kafka(#[expect(dead_code, reason = "held for its drop")] kafka::Node),
+    Ottla(#[expect(dead_code, reason = "held for its drop")] Guard),
+}
+
+/// Starts `ottla` or `kafka`, or takes the broker at `HOST:PORT`.
+pub(crate) fn start(against: &str) -> Result<Broker, String> {
+    match against {
+        "kafka" => start_kafka(),
+        "ottla" => start_ottla(),
+        address => running(address),
+    }
+}
+
+fn running(address: &str) -> Result<Broker, String> {
+    let resolved = address
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut all| all.next());
+    let address = resolved
+        .ok_or_else(|| format!("--against takes ottla, kafka or HOST:PORT, not {address}"))?;
+    raw::api_versions(address)?;
+    Ok(Broker {
+        title: address.to_string(),
+        address,
+        control: None,
+        _running: None,
+    })
+}
+
+fn start_kafka() -> Result<Broker, String> {
+    let port = process::free_port()?;
+    let proxy = Proxy::start(process::local(port))?;
+    let node = kafka::start(&kafka::Options {
+        port,
+        advertised: proxy.port,
+        folder: kafka::fresh_folder(&format!("node-e2e-{port}"))?,
+        settings: SETTINGS.map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+    })?;
+    let title = format!("Apache Kafka {}", kafka::VERSION);
+    Ok(behind(&proxy, title, Running::Kafka(node)))
+}
+
+fn behind(proxy: &Proxy, title: String, running: Running) -> Broker {
+    Broker {
+        title,
+        address: process::local(proxy.port),
+        control: Some(proxy.control),
+        _running: Some(running),
+    }
+}
+
+fn start_ottla() -> Result<Broker, String> {
+    let root = process::root();
+    process::run(&root, &["cargo", "build", "--release", "-p", "ottla"])?;
+    let binary = root.join("target/release/ottla");
+    let port = process::free_port()?;
+    let proxy = Proxy::start(process::local(port))?;
+    let data = fresh_data(&root, port)?;
+    let log = data.with_extension("log");
+    let guard = serve(&binary, port, proxy.port, &data, &log)?;
+    Ok(behind(&proxy, "Ottla".to_owned(), Running::Ottla(guard)))
+}
+
+fn fresh_data(root: &Path, port: u16) -> Result<PathBuf, String> {
+    let data = root.join(format!("target/e2e/ottla-{port}"));
+    if data.exists() {
+        fs::remove_dir_all(&data).map_err(|e| format!("cannot empty {}: {e}", data.display()))?;
+    }
+    let parent = root.join("target/e2e");
+    fs::create_dir_all(&parent).map_err(|e| format!("cannot make {}: {e}", parent.display()))?;
+    Ok(data)
+}
+
+/// Starts `ottla serve` and returns when it answers requests.
+fn serve(
+    binary: &Path,
+    port: u16,
+    advertised: u16,
+    data: &Path,
+    log: &Path,
+) -> Result<Guard, String> {
+    let out = fs::File::create(log).map_err(|e| format!("cannot make {}: {e}", log.display()))?;
+    let err = out.try_clone().map_err(|e| e.to_string())?;
+    let mut command = Command::new(binary);
+    command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
+    command.arg("--data").arg(data);
+    let advertised = format!("PLAINTEXT://127.0.0.1:{advertised}");
+    let settings = SETTINGS.into_iter();
+    for (name, value) in settings.chain([("advertised.listeners", advertised.as_str())]) {
+        command.args(["--set", &format!("{name}={value}")]);
+    }
+    command.stdin(Stdio::null()).stdout(out).stderr(err);
+    let mut guard = Guard::start(&mut command)?;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let log = log.display();
+    loop {
+        let unready = match raw::api_versions(process::local(port)) {
+            Ok(_) => return Ok(guard),
+            Err(unready) => unready,
+        };
+        if let Some(status) = guard.ended()? {
+            return Err(format!("ottla serve ended with {status}; see {log}"));
+        }
+        if Instant::now() >= deadline {
+            return Err(format!(
+                "ottla serve is not ready after 30 s: {unready}; see {log}"
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,126 @@
+//! What a run shows: the table on the terminal, the closing line, and docs/clients.md.
+
+use std::fmt::Write;
+
+use super::clients::{Client, Mark, Verdict};
+
+/// All verdicts against one broker, by scenario and client in the order of the run.
+pub(crate) struct Results {
+    /// The broker's name and version.
+    pub(crate) broker: String,
+    pub(crate) scenarios: Vec<&'static str>,
+    /// A row for each scenario, a verdict for each client.
+    pub(crate) rows: Vec<Vec<Verdict>>,
+}
+
+fn word(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Pass => "pass",
+        Mark::Fail => "FAIL",
+        Mark::Cannot => "cannot",
+        Mark::Skip => "skip",
+    }
+}
+
+impl Results {
+    /// How many verdicts carry one of the marks.
+    pub(crate) fn count(&self, marks: &[Mark]) -> usize {
+        let all = self.rows.iter().flatten();
+        all.filter(|verdict| marks.contains(&verdict.mark)).count()
+    }
+
+    /// A plain table with aligned columns.
+    pub(crate) fn plain(&self, clients: &[Client]) -> String {
+        let wide = self.scenarios.iter().map(|s| s.len()).max().unwrap_or(0);
+        let mut text = format!("{:wide$}", self.broker);
+        for client in clients {
+            let _ = write!(text, "  {:>6}", client.name);
+        }
+        text.push('\n');
+        for (scenario, row) in self.scenarios.iter().zip(&self.rows) {
+            let _ = write!(text, "{scenario:wide$}");
+            for (client, verdict) in clients.iter().zip(row) {
+                let column = client.name.len().max(6);
+                let _ = write!(text, "  {:>column$}", word(verdict.mark));
+            }
+            text.push('\n');
+        }
+        for (title, scenario, verdict) in self.remarks(clients) {
+            let _ = writeln!(
+                text,
+                "{title}, {scenario}, {}: {}",
+                word(verdict.mark),
+                verdict.detail
+            );
+        }
+        text
+    }
+
+    /// Verdicts with something to say, by client.
+    fn remarks<'a>(&'a self, clients: &'a [Client]) -> Vec<(&'a str, &'a str, &'a Verdict)> {
+        let mut remarks = Vec::new();
+        for (index, client) in clients.iter().enumerate() {
+            for (scenario, row) in self.scenarios.iter().zip(&self.rows) {
+                let verdict = row.get(index).filter(|v| !v.detail.is_empty());
+                remarks.extend(verdict.map(|v| (client.title.as_str(), *scenario, v)));
+            }
+        }
+        remarks
+    }
+
+    fn markdown(&self, clients: &[Client]) -> String {
+        let mut text = format!("\n## {}\n\n| scenario |", self.broker);
+        for client in clients {
+            let _ = write!(text, " {} |", client.name);
+        }
+        let _ = writeln!(text, "\n|---|{}", "---|".repeat(clients.len()));
+        for (scenario, row) in self.scenarios.iter().zip(&self.rows) {
+            let _ = write!(text, "| {scenario} |");
+            for verdict in row {
+                let _ = write!(text, " {} |", word(verdict.mark));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// The whole of docs/clients.md.
+pub(crate) fn page(clients: &[Client], results: &[Results]) -> String {
+    let mut text = String::from(
+        "# Stock clients\n\n\
+         Written by `cargo xtask e2e --docs`; [e2e/README.md](../e2e/README.md) says what each scenario does and asserts.\n\
+         `cannot` means that the client lacks what the scenario needs.\n\n\
+         | client | version | language |\n|---|---|---|\n",
+    );
+    for client in clients {
+        let Client {
+            name,
+            title,
+            language,
+            ..
+        } = client;
+        let _ = writeln!(text, "| {name} | {title} | {language} |");
+    }
+    for result in results {
+        text.push_str(&result.markdown(clients));
+    }
+    for result in results {
+        let remarks = result.remarks(clients);
+        if remarks.is_empty() {
+            continue;
+        }
+        let _ = write!(
+            text,
+            "\n## What was left out or is worth knowing, {}\n\n",
+            result.broker
+        );
+        text.push_str("| client | scenario | result | |\n|---|---|---|---|\n");
+        for (title, scenario, verdict) in remarks {
+            let detail = verdict.detail.replace('|', "\\|");
+            let mark = word(verdict.mark);
+            let _ = writeln!(text, "| {title} | {scenario} | {mark} | {detail} |");
+        }
+    }
+    text
+}
