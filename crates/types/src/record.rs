@@ -4,9 +4,7 @@
 //! `core` makes and applies them, `layout` gives them bytes that stay. A snapshot is a list of these records that rebuilds
 //! the state: the `…Restored` kinds occur only there.
 
-use crate::{
-    BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition,
-};
+use crate::{BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition};
 use bytes::Bytes;
 
 /// One durable effect.

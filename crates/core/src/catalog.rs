@@ -1,0 +1,173 @@
+//! Topics: their ids, partition counts and configurations, and the broker's own configuration.
+//!
+//! A topic has two states: it exists from `TopicCreated` to `TopicDeleted`. Its id is never used again, its name may be.
+
+mod ask;
+mod judge;
+
+pub use ask::{
+    AlterConfigs, CatalogAnswer, ConfigChange, ConfigOp, ConfigTarget, CreatePartitions, CreateTopics,
+    DeleteTopics, NewTopic, TopicError, TopicRef, TopicResult,
+};
+
+use crate::config::{Settings, TopicSettings};
+use ottla_types::record::{
+    BrokerConfigured, LogRecord, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted,
+};
+use ottla_types::{Millis, TopicId, TopicPartition};
+use std::collections::BTreeMap;
+
+/// A topic that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Its id.
+    pub id: TopicId,
+    /// Its name.
+    pub name: String,
+    /// Number of partitions.
+    pub partitions: i32,
+    /// Configuration given for this topic, by Kafka's names.
+    pub configs: BTreeMap<String, String>,
+    /// What that comes to, the broker's defaults included.
+    pub settings: TopicSettings,
+    created: Millis,
+}
+
+impl Topic {
+    /// True if the topic has a partition of this index.
+    pub fn has(&self, partition: i32) -> bool {
+        (0..self.partitions).contains(&partition)
+    }
+}
+
+/// All topics, and the settings they inherit.
+#[derive(Debug)]
+pub struct Catalog {
+    given: Settings,
+    settings: Settings,
+    broker_configs: BTreeMap<String, String>,
+    topics: BTreeMap<TopicId, Topic>,
+    by_name: BTreeMap<String, TopicId>,
+}
+
+impl Catalog {
+    pub(crate) fn new(settings: Settings) -> Catalog {
+        Catalog {
+            given: settings.clone(),
+            settings,
+            broker_configs: BTreeMap::new(),
+            topics: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+        }
+    }
+
+    /// The broker's settings in force: given at start, then changed while running.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The broker's settings as given at start.
+    pub fn given_settings(&self) -> &Settings {
+        &self.given
+    }
+
+    /// Configuration of the broker that was set while running, by Kafka's names.
+    pub fn broker_configs(&self) -> &BTreeMap<String, String> {
+        &self.broker_configs
+    }
+
+    /// All topics, by id.
+    pub fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.topics.values()
+    }
+
+    /// All topics, by name.
+    pub fn topics_by_name(&self) -> impl Iterator<Item = &Topic> {
+        self.by_name.values().filter_map(|id| self.topics.get(id))
+    }
+
+    /// The topic of this id.
+    pub fn topic(&self, id: TopicId) -> Option<&Topic> {
+        self.topics.get(&id)
+    }
+
+    /// The topic of this name.
+    pub fn topic_named(&self, name: &str) -> Option<&Topic> {
+        self.by_name.get(name).and_then(|id| self.topics.get(id))
+    }
+
+    /// The partition of this topic name and index, if it exists.
+    pub fn partition_named(&self, name: &str, partition: i32) -> Option<TopicPartition> {
+        let topic = self.topic_named(name)?;
+        topic.has(partition).then_some(TopicPartition { topic: topic.id, partition })
+    }
+
+    /// True if the partition exists.
+    pub fn has_partition(&self, at: TopicPartition) -> bool {
+        self.topic(at.topic).is_some_and(|topic| topic.has(at.partition))
+    }
+
+    pub(crate) fn apply_created(&mut self, created: &TopicCreated) {
+        let configs: BTreeMap<_, _> = created.configs.iter().cloned().collect();
+        let settings = TopicSettings::resolve(&self.settings, &configs);
+        self.by_name.insert(created.name.clone(), created.id);
+        self.topics.insert(
+            created.id,
+            Topic {
+                id: created.id,
+                name: created.name.clone(),
+                partitions: created.partitions,
+                configs,
+                settings,
+                created: created.at,
+            },
+        );
+    }
+
+    pub(crate) fn apply_deleted(&mut self, deleted: &TopicDeleted) {
+        if let Some(topic) = self.topics.remove(&deleted.id) {
+            self.by_name.remove(&topic.name);
+        }
+    }
+
+    pub(crate) fn apply_partitions(&mut self, added: &PartitionsAdded) {
+        if let Some(topic) = self.topics.get_mut(&added.id) {
+            topic.partitions = added.partitions;
+        }
+    }
+
+    pub(crate) fn apply_topic_configs(&mut self, configured: &TopicConfigured) {
+        if let Some(topic) = self.topics.get_mut(&configured.id) {
+            topic.configs = configured.configs.iter().cloned().collect();
+            topic.settings = TopicSettings::resolve(&self.settings, &topic.configs);
+        }
+    }
+
+    pub(crate) fn apply_broker_configs(&mut self, configured: &BrokerConfigured) {
+        self.broker_configs = configured.configs.iter().cloned().collect();
+        self.settings = self.given.overlaid(&self.broker_configs);
+        for topic in self.topics.values_mut() {
+            topic.settings = TopicSettings::resolve(&self.settings, &topic.configs);
+        }
+    }
+
+    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
+        if !self.broker_configs.is_empty() {
+            let configs = pairs(&self.broker_configs);
+            rows.push(LogRecord::BrokerConfigured(BrokerConfigured { configs }));
+        }
+        for topic in self.topics.values() {
+            rows.push(LogRecord::TopicCreated(TopicCreated {
+                id: topic.id,
+                name: topic.name.clone(),
+                partitions: topic.partitions,
+                configs: pairs(&topic.configs),
+                at: topic.created,
+            }));
+        }
+    }
+}
+
+fn pairs(configs: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    configs.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+}

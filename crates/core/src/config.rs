@@ -1,0 +1,39 @@
+//! Configuration under Kafka's own names: what keys exist, what values they take, and what they come to.
+
+mod broker;
+mod check;
+mod topic;
+
+pub use broker::{BROKER_KEYS, BrokerKey, Settings};
+pub use check::{ConfigError, Kind};
+pub use topic::{TOPIC_KEYS, TopicKey, TopicSettings};
+
+pub(crate) use check::{list_append, list_subtract};
+
+/// Checks a topic's configuration key and value.
+///
+/// # Errors
+/// The key is unknown, or the value is not one it takes.
+pub fn check_topic_config(name: &str, value: &str) -> Result<(), ConfigError> {
+    let key = topic::find(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
+    key.kind.check(name, value)
+}
+
+/// Checks a configuration key of the broker that can be changed while it runs, and its value.
+///
+/// # Errors
+/// The key is unknown or cannot be changed on a running broker, or the value is not one it takes.
+pub fn check_dynamic_broker_config(name: &str, value: &str) -> Result<(), ConfigError> {
+    let key = broker::find(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
+    if !key.dynamic {
+        return Err(ConfigError::ReadOnly(name.to_owned()));
+    }
+    key.kind.check(name, value)
+}
+
+pub(crate) fn check_known(name: &str) -> Result<(), ConfigError> {
+    if topic::find(name).is_some() || broker::find(name).is_some() {
+        return Ok(());
+    }
+    Err(ConfigError::UnknownKey(name.to_owned()))
+}

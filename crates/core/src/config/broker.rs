@@ -1,0 +1,316 @@
+//! Broker configuration: the keys that decide something here, and what they come to.
+
+use super::{ConfigError, Kind, topic};
+use ottla_types::Millis;
+use std::collections::BTreeMap;
+
+/// A configuration key of the broker.
+#[derive(Clone, Copy, Debug)]
+pub struct BrokerKey {
+    /// Kafka's name, or `ottla.…` for our own.
+    pub name: &'static str,
+    /// The values it takes.
+    pub kind: Kind,
+    /// Its default; empty for none.
+    pub default: &'static str,
+    /// True if it can be changed while the broker runs.
+    pub dynamic: bool,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+const fn fixed(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> BrokerKey {
+    BrokerKey { name, kind, default, dynamic: false, doc }
+}
+
+const fn dynamic(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> BrokerKey {
+    BrokerKey { name, kind, default, dynamic: true, doc }
+}
+
+const MILLIS: Kind = Kind::Long(0, i64::MAX);
+const POSITIVE: Kind = Kind::Int(1, i32::MAX);
+
+/// All broker configuration keys that decide something here. Keys that only give a topic key its default
+/// (`log.cleanup.policy` …) are found through [`super::TOPIC_KEYS`].
+pub const BROKER_KEYS: &[BrokerKey] = &[
+    fixed(
+        "auto.create.topics.enable",
+        Kind::Boolean,
+        "true",
+        "create a topic when a client first asks for it",
+    ),
+    fixed(
+        "default.replication.factor",
+        Kind::Int(1, 32767),
+        "1",
+        "copies of each partition where a client leaves it open",
+    ),
+    fixed("delete.topic.enable", Kind::Boolean, "true", "allow topics to be deleted"),
+    fixed(
+        "group.initial.rebalance.delay.ms",
+        MILLIS,
+        "0",
+        "how long an empty group waits for more members, in milliseconds",
+    ),
+    fixed(
+        "group.max.session.timeout.ms",
+        Kind::Int(0, i32::MAX),
+        "1800000",
+        "longest session timeout of a member, in milliseconds",
+    ),
+    fixed("group.max.size", POSITIVE, "2147483647", "most members of a group"),
+    fixed(
+        "group.min.session.timeout.ms",
+        Kind::Int(0, i32::MAX),
+        "6000",
+        "shortest session timeout of a member, in milliseconds",
+    ),
+    dynamic("log.cleanup.policy", Kind::List(&["compact", "delete"]), "delete", "default of cleanup.policy"),
+    dynamic(
+        "log.message.timestamp.type",
+        Kind::OneOf(&["CreateTime", "LogAppendTime"]),
+        "CreateTime",
+        "default of message.timestamp.type",
+    ),
+    dynamic("log.retention.bytes", Kind::Long(i64::MIN, i64::MAX), "-1", "default of retention.bytes"),
+    fixed(
+        "log.retention.check.interval.ms",
+        Kind::Long(1, i64::MAX),
+        "300000",
+        "how often retention looks for old records, in milliseconds",
+    ),
+    fixed(
+        "log.retention.hours",
+        Kind::Int(-1, i32::MAX),
+        "168",
+        "how long records are kept, in hours; see log.retention.ms",
+    ),
+    fixed(
+        "log.retention.minutes",
+        Kind::Int(-1, i32::MAX),
+        "",
+        "how long records are kept, in minutes; see log.retention.ms",
+    ),
+    dynamic(
+        "log.retention.ms",
+        Kind::Long(-1, i64::MAX),
+        "",
+        "default of retention.ms; wins over minutes and hours",
+    ),
+    dynamic("message.max.bytes", Kind::Int(0, i32::MAX), "1048588", "default of max.message.bytes"),
+    fixed("node.id", Kind::Int(0, i32::MAX), "1", "the id clients know this broker by"),
+    fixed("num.partitions", POSITIVE, "1", "partitions of a topic where a client leaves it open"),
+    fixed(
+        "offset.metadata.max.bytes",
+        Kind::Int(0, i32::MAX),
+        "4096",
+        "longest note with a committed offset, in UTF-16 units",
+    ),
+    fixed(
+        "offsets.retention.check.interval.ms",
+        Kind::Long(1, i64::MAX),
+        "600000",
+        "how often old offsets are looked for, in milliseconds",
+    ),
+    fixed(
+        "offsets.retention.minutes",
+        POSITIVE,
+        "10080",
+        "how long an empty group's offsets are kept, in minutes",
+    ),
+    fixed(
+        "offsets.topic.num.partitions",
+        POSITIVE,
+        "50",
+        "partitions that groups are spread over, as transactions list them",
+    ),
+    fixed(
+        "ottla.clamp.replication.factor",
+        Kind::Boolean,
+        "false",
+        "take a replication factor above the number of brokers for the number of brokers",
+    ),
+    fixed(
+        "producer.id.expiration.ms",
+        Kind::Int(1, i32::MAX),
+        "86400000",
+        "how long an idle producer is remembered, in milliseconds",
+    ),
+    fixed(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        Kind::Int(1, i32::MAX),
+        "10000",
+        "how often overdue transactions are looked for, in milliseconds",
+    ),
+    fixed(
+        "transaction.max.timeout.ms",
+        Kind::Int(1, i32::MAX),
+        "900000",
+        "longest transaction timeout a client may ask for, in milliseconds",
+    ),
+    fixed(
+        "transactional.id.expiration.ms",
+        Kind::Int(1, i32::MAX),
+        "604800000",
+        "how long an idle transactional id is remembered, in milliseconds",
+    ),
+];
+
+/// The broker key of this name.
+pub(super) fn find(name: &str) -> Option<&'static BrokerKey> {
+    BROKER_KEYS.iter().find(|key| key.name == name)
+}
+
+/// The broker's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    given: BTreeMap<String, String>,
+    /// `node.id`.
+    pub node_id: i32,
+    /// `num.partitions`.
+    pub num_partitions: i32,
+    /// `default.replication.factor`.
+    pub default_replication_factor: i16,
+    /// `ottla.clamp.replication.factor`.
+    pub clamp_replication_factor: bool,
+    /// `auto.create.topics.enable`.
+    pub auto_create_topics: bool,
+    /// `delete.topic.enable`.
+    pub delete_topic_enable: bool,
+    /// `log.retention.check.interval.ms`.
+    pub retention_check_interval: Millis,
+    /// `transaction.max.timeout.ms`.
+    pub transaction_max_timeout: Millis,
+    /// `transaction.abort.timed.out.transaction.cleanup.interval.ms`.
+    pub transaction_abort_interval: Millis,
+    /// `transactional.id.expiration.ms`.
+    pub transactional_id_expiration: Millis,
+    /// `producer.id.expiration.ms`.
+    pub producer_id_expiration: Millis,
+    /// `offsets.retention.minutes`, in milliseconds.
+    pub offsets_retention: Millis,
+    /// `offsets.retention.check.interval.ms`.
+    pub offsets_retention_check_interval: Millis,
+    /// `offset.metadata.max.bytes`, counted in UTF-16 units as Kafka does (T-166).
+    pub offset_metadata_max: usize,
+    /// `offsets.topic.num.partitions`.
+    pub offsets_partitions: i32,
+    /// `group.initial.rebalance.delay.ms`.
+    pub group_initial_rebalance_delay: Millis,
+    /// `group.min.session.timeout.ms`.
+    pub group_min_session_timeout: Millis,
+    /// `group.max.session.timeout.ms`.
+    pub group_max_session_timeout: Millis,
+    /// `group.max.size`.
+    pub group_max_size: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings::resolve(BTreeMap::new())
+    }
+}
+
+impl Settings {
+    /// Settings from configuration under Kafka's names; what is not given has its default.
+    ///
+    /// # Errors
+    /// A key is unknown, or a value is not one its key takes.
+    pub fn from_configs(given: &BTreeMap<String, String>) -> Result<Settings, ConfigError> {
+        for (name, value) in given {
+            let kind = kind_of(name).ok_or_else(|| ConfigError::UnknownKey(name.clone()))?;
+            kind.check(name, value)?;
+        }
+        Ok(Settings::resolve(given.clone()))
+    }
+
+    /// These settings with some keys replaced.
+    pub(crate) fn overlaid(&self, more: &BTreeMap<String, String>) -> Settings {
+        let mut given = self.given.clone();
+        given.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
+        Settings::resolve(given)
+    }
+
+    /// What was given at start for a key.
+    pub fn given(&self, name: &str) -> Option<&str> {
+        self.given.get(name).map(String::as_str)
+    }
+
+    /// The value of a broker key: as given, else its default; none if it has neither.
+    pub fn value(&self, name: &str) -> Option<String> {
+        if name == "log.retention.ms" {
+            return Some(self.retention_ms().to_string());
+        }
+        let default = || find(name).map(|key| key.default).filter(|text| !text.is_empty());
+        self.given(name).or_else(default).map(str::to_owned)
+    }
+
+    /// Retention by the finest unit given: milliseconds, minutes, hours; -1 is for ever.
+    fn retention_ms(&self) -> i64 {
+        let given = |name: &str| self.given(name).and_then(|text| text.trim().parse::<i64>().ok());
+        let (count, unit) = match (given("log.retention.ms"), given("log.retention.minutes")) {
+            (Some(ms), _) => (ms, 1),
+            (None, Some(minutes)) => (minutes, 60_000),
+            (None, None) => (given("log.retention.hours").unwrap_or(168), 3_600_000),
+        };
+        if count < 0 { -1 } else { count.saturating_mul(unit) }
+    }
+
+    fn resolve(given: BTreeMap<String, String>) -> Settings {
+        let text = |name: &str| -> String {
+            let default = || find(name).map_or("", |key| key.default).to_owned();
+            given.get(name).map(|value| value.trim().to_owned()).unwrap_or_else(default)
+        };
+        let number = |name: &str| text(name).parse::<i64>().unwrap_or_default();
+        let int = |name: &str| i32::try_from(number(name)).unwrap_or(i32::MAX);
+        let millis = |name: &str| Millis(number(name));
+        let flag = |name: &str| text(name).eq_ignore_ascii_case("true");
+        Settings {
+            node_id: int("node.id"),
+            num_partitions: int("num.partitions"),
+            default_replication_factor: i16::try_from(number("default.replication.factor")).unwrap_or(1),
+            clamp_replication_factor: flag("ottla.clamp.replication.factor"),
+            auto_create_topics: flag("auto.create.topics.enable"),
+            delete_topic_enable: flag("delete.topic.enable"),
+            retention_check_interval: millis("log.retention.check.interval.ms"),
+            transaction_max_timeout: millis("transaction.max.timeout.ms"),
+            transaction_abort_interval: millis("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+            transactional_id_expiration: millis("transactional.id.expiration.ms"),
+            producer_id_expiration: millis("producer.id.expiration.ms"),
+            offsets_retention: Millis(number("offsets.retention.minutes") * 60_000),
+            offsets_retention_check_interval: millis("offsets.retention.check.interval.ms"),
+            offset_metadata_max: usize::try_from(number("offset.metadata.max.bytes")).unwrap_or(usize::MAX),
+            offsets_partitions: int("offsets.topic.num.partitions"),
+            group_initial_rebalance_delay: millis("group.initial.rebalance.delay.ms"),
+            group_min_session_timeout: millis("group.min.session.timeout.ms"),
+            group_max_session_timeout: millis("group.max.session.timeout.ms"),
+            group_max_size: usize::try_from(number("group.max.size")).unwrap_or(usize::MAX),
+            given,
+        }
+    }
+}
+
+fn kind_of(name: &str) -> Option<Kind> {
+    let own = find(name).map(|key| key.kind);
+    own.or_else(|| topic::TOPIC_KEYS.iter().find(|key| key.broker_key == Some(name)).map(|key| key.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_legal_and_keys_are_sorted() {
+        for key in BROKER_KEYS.iter().filter(|key| !key.default.is_empty()) {
+            key.kind.check(key.name, key.default).unwrap();
+        }
+        assert!(BROKER_KEYS.is_sorted_by_key(|key| key.name));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named() {
+        let given = BTreeMap::from([("num.partition".to_owned(), "3".to_owned())]);
+        let error = Settings::from_configs(&given).unwrap_err();
+        assert_eq!(error, ConfigError::UnknownKey("num.partition".to_owned()));
+    }
+}

@@ -1,0 +1,170 @@
+//! The kinds of configuration values, and lists that grow and shrink.
+
+use std::fmt;
+
+/// What values a configuration key takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// true or false.
+    Boolean,
+    /// A 32-bit number within bounds, both included.
+    Int(i32, i32),
+    /// A 64-bit number within bounds, both included.
+    Long(i64, i64),
+    /// A decimal number within bounds, both included.
+    Double(f64, f64),
+    /// Any text.
+    Text,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// Words separated by commas; any if the list is empty, else only these.
+    List(&'static [&'static str]),
+}
+
+/// Why a configuration was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// No such key.
+    UnknownKey(String),
+    /// The key cannot be changed on a running broker.
+    ReadOnly(String),
+    /// A key without a value.
+    NullValue(String),
+    /// A key that is not a list was appended to or subtracted from.
+    NotAList(String),
+    /// The value is not one the key takes.
+    BadValue {
+        /// The key.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        expected: String,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigError::UnknownKey(name) => write!(f, "unknown configuration key '{name}'"),
+            ConfigError::ReadOnly(name) => {
+                write!(f, "'{name}' cannot be changed while the broker runs; set it at start")
+            }
+            ConfigError::NullValue(name) => write!(f, "'{name}' needs a value"),
+            ConfigError::NotAList(name) => {
+                write!(f, "'{name}' is not a list: it can be set, not appended to")
+            }
+            ConfigError::BadValue { name, value, expected } => {
+                write!(f, "'{name}' cannot be '{value}': it must be {expected}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Kind {
+    pub(crate) fn check(self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let value = value.trim();
+        let good = match self {
+            Kind::Boolean => value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false"),
+            Kind::Int(low, high) => value.parse::<i32>().is_ok_and(|n| (low..=high).contains(&n)),
+            Kind::Long(low, high) => value.parse::<i64>().is_ok_and(|n| (low..=high).contains(&n)),
+            Kind::Double(low, high) => value.parse::<f64>().is_ok_and(|n| (low..=high).contains(&n)),
+            Kind::Text => true,
+            Kind::OneOf(words) => words.contains(&value),
+            Kind::List(words) => words.is_empty() || items(value).all(|item| words.contains(&item)),
+        };
+        if good {
+            return Ok(());
+        }
+        Err(ConfigError::BadValue {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            expected: self.expectation(),
+        })
+    }
+
+    /// The kind's number in DescribeConfigs' answer.
+    pub fn wire_type(self) -> i8 {
+        match self {
+            Kind::Boolean => 1,
+            Kind::Text | Kind::OneOf(_) => 2,
+            Kind::Int(..) => 3,
+            Kind::Long(..) => 5,
+            Kind::Double(..) => 6,
+            Kind::List(_) => 7,
+        }
+    }
+
+    fn expectation(self) -> String {
+        match self {
+            Kind::Boolean => "true or false".to_owned(),
+            Kind::Int(low, high) => format!("a number from {low} to {high}"),
+            Kind::Long(low, high) => format!("a number from {low} to {high}"),
+            Kind::Double(low, high) => format!("a number from {low} to {high}"),
+            Kind::Text => "text".to_owned(),
+            Kind::OneOf(words) => format!("one of {}", words.join(", ")),
+            Kind::List(words) => format!("a list of {}", words.join(", ")),
+        }
+    }
+}
+
+fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+/// The list with more items, none of them twice (IncrementalAlterConfigs APPEND).
+pub(crate) fn list_append(name: &str, current: Option<&String>, more: &str) -> Result<String, ConfigError> {
+    let current = current_list(name, current)?;
+    let mut result: Vec<&str> = items(&current).collect();
+    for item in items(more) {
+        if !result.contains(&item) {
+            result.push(item);
+        }
+    }
+    Ok(result.join(","))
+}
+
+/// The list without some items (IncrementalAlterConfigs SUBTRACT).
+pub(crate) fn list_subtract(
+    name: &str,
+    current: Option<&String>,
+    fewer: &str,
+) -> Result<String, ConfigError> {
+    let current = current_list(name, current)?;
+    let result: Vec<&str> = items(&current).filter(|item| !items(fewer).any(|gone| gone == *item)).collect();
+    Ok(result.join(","))
+}
+
+fn current_list(name: &str, current: Option<&String>) -> Result<String, ConfigError> {
+    let (kind, default) = match (super::topic::find(name), super::broker::find(name)) {
+        (Some(key), _) => (key.kind, key.default),
+        (None, Some(key)) => (key.kind, key.default),
+        (None, None) => return Err(ConfigError::UnknownKey(name.to_owned())),
+    };
+    if !matches!(kind, Kind::List(_)) {
+        return Err(ConfigError::NotAList(name.to_owned()));
+    }
+    Ok(current.cloned().unwrap_or_else(|| default.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_grow_and_shrink_from_their_default() {
+        let grown = list_append("cleanup.policy", None, "compact").unwrap();
+        assert_eq!(grown, "delete,compact");
+        assert_eq!(list_subtract("cleanup.policy", Some(&grown), "delete").unwrap(), "compact");
+        let wrong = list_append("retention.ms", None, "1");
+        assert_eq!(wrong, Err(ConfigError::NotAList("retention.ms".to_owned())));
+    }
+
+    #[test]
+    fn a_bad_value_says_what_is_expected() {
+        let error = Kind::Int(1, 9).check("num.partitions", "0").unwrap_err();
+        assert_eq!(error.to_string(), "'num.partitions' cannot be '0': it must be a number from 1 to 9");
+    }
+}

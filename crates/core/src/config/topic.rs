@@ -1,0 +1,246 @@
+//! Topic configuration: every key Kafka 4.4 knows, and those that decide something here.
+
+use super::{Kind, Settings};
+use ottla_types::{Millis, TimestampType};
+use std::collections::BTreeMap;
+
+/// A configuration key of topics.
+#[derive(Clone, Copy, Debug)]
+pub struct TopicKey {
+    /// Kafka's name.
+    pub name: &'static str,
+    /// The values it takes.
+    pub kind: Kind,
+    /// Its default where the broker sets none.
+    pub default: &'static str,
+    /// The broker's key that gives the default, if there is one.
+    pub broker_key: Option<&'static str>,
+    /// What it does here.
+    pub doc: &'static str,
+}
+
+const fn key(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    broker_key: Option<&'static str>,
+    doc: &'static str,
+) -> TopicKey {
+    TopicKey { name, kind, default, broker_key, doc }
+}
+
+const NO_EFFECT: &str = "accepted for Kafka's sake, has no effect here";
+const ANY_LONG: Kind = Kind::Long(0, i64::MAX);
+const CODECS: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
+
+/// All topic configuration keys, by name.
+pub const TOPIC_KEYS: &[TopicKey] = &[
+    key(
+        "cleanup.policy",
+        Kind::List(&["compact", "delete"]),
+        "delete",
+        Some("log.cleanup.policy"),
+        "delete: old records go by time and size; compact: the last record of each key stays",
+    ),
+    key("compression.gzip.level", Kind::Int(-1, 9), "-1", Some("compression.gzip.level"), NO_EFFECT),
+    key("compression.lz4.level", Kind::Int(1, 17), "9", Some("compression.lz4.level"), NO_EFFECT),
+    key(
+        "compression.type",
+        Kind::OneOf(CODECS),
+        "producer",
+        Some("compression.type"),
+        "batches are kept as the producer compressed them",
+    ),
+    key("compression.zstd.level", Kind::Int(-131_072, 22), "3", Some("compression.zstd.level"), NO_EFFECT),
+    key(
+        "delete.retention.ms",
+        ANY_LONG,
+        "86400000",
+        Some("log.cleaner.delete.retention.ms"),
+        "how long compaction keeps the marks of deleted keys, in milliseconds",
+    ),
+    key("file.delete.delay.ms", ANY_LONG, "60000", Some("log.segment.delete.delay.ms"), NO_EFFECT),
+    key(
+        "flush.messages",
+        Kind::Long(1, i64::MAX),
+        "9223372036854775807",
+        Some("log.flush.interval.messages"),
+        NO_EFFECT,
+    ),
+    key("flush.ms", ANY_LONG, "9223372036854775807", Some("log.flush.interval.ms"), NO_EFFECT),
+    key("follower.replication.throttled.replicas", Kind::List(&[]), "", None, NO_EFFECT),
+    key("index.interval.bytes", Kind::Int(0, i32::MAX), "4096", Some("log.index.interval.bytes"), NO_EFFECT),
+    key("leader.replication.throttled.replicas", Kind::List(&[]), "", None, NO_EFFECT),
+    key(
+        "local.retention.bytes",
+        Kind::Long(-2, i64::MAX),
+        "-2",
+        Some("log.local.retention.bytes"),
+        NO_EFFECT,
+    ),
+    key("local.retention.ms", Kind::Long(-2, i64::MAX), "-2", Some("log.local.retention.ms"), NO_EFFECT),
+    key(
+        "max.compaction.lag.ms",
+        Kind::Long(1, i64::MAX),
+        "9223372036854775807",
+        Some("log.cleaner.max.compaction.lag.ms"),
+        "the longest a record may stay out of compaction, in milliseconds",
+    ),
+    key(
+        "max.message.bytes",
+        Kind::Int(0, i32::MAX),
+        "1048588",
+        Some("message.max.bytes"),
+        "the largest record batch that is accepted, in bytes",
+    ),
+    key(
+        "message.timestamp.after.max.ms",
+        ANY_LONG,
+        "3600000",
+        Some("log.message.timestamp.after.max.ms"),
+        "how far ahead of the broker's clock a record's timestamp may be, in milliseconds",
+    ),
+    key(
+        "message.timestamp.before.max.ms",
+        ANY_LONG,
+        "9223372036854775807",
+        Some("log.message.timestamp.before.max.ms"),
+        "how far behind the broker's clock a record's timestamp may be, in milliseconds",
+    ),
+    key(
+        "message.timestamp.type",
+        Kind::OneOf(&["CreateTime", "LogAppendTime"]),
+        "CreateTime",
+        Some("log.message.timestamp.type"),
+        "whose time records carry: the producer's or the broker's",
+    ),
+    key(
+        "min.cleanable.dirty.ratio",
+        Kind::Double(0.0, 1.0),
+        "0.5",
+        Some("log.cleaner.min.cleanable.ratio"),
+        NO_EFFECT,
+    ),
+    key(
+        "min.compaction.lag.ms",
+        ANY_LONG,
+        "0",
+        Some("log.cleaner.min.compaction.lag.ms"),
+        "the shortest a record stays out of compaction, in milliseconds",
+    ),
+    key("min.insync.replicas", Kind::Int(1, i32::MAX), "1", Some("min.insync.replicas"), NO_EFFECT),
+    key("preallocate", Kind::Boolean, "false", Some("log.preallocate"), NO_EFFECT),
+    key("remote.log.copy.disable", Kind::Boolean, "false", None, NO_EFFECT),
+    key("remote.log.delete.on.disable", Kind::Boolean, "false", None, NO_EFFECT),
+    key("remote.storage.enable", Kind::Boolean, "false", None, NO_EFFECT),
+    key(
+        "retention.bytes",
+        Kind::Long(i64::MIN, i64::MAX),
+        "-1",
+        Some("log.retention.bytes"),
+        "how many bytes of a partition are kept, -1 for all",
+    ),
+    key(
+        "retention.ms",
+        Kind::Long(-1, i64::MAX),
+        "604800000",
+        Some("log.retention.ms"),
+        "how long records are kept, in milliseconds, -1 for ever",
+    ),
+    key("segment.bytes", Kind::Int(1_048_576, i32::MAX), "1073741824", Some("log.segment.bytes"), NO_EFFECT),
+    key(
+        "segment.index.bytes",
+        Kind::Int(4, i32::MAX),
+        "10485760",
+        Some("log.index.size.max.bytes"),
+        NO_EFFECT,
+    ),
+    key("segment.jitter.ms", ANY_LONG, "0", Some("log.roll.jitter.ms"), NO_EFFECT),
+    key("segment.ms", Kind::Long(1, i64::MAX), "604800000", Some("log.roll.ms"), NO_EFFECT),
+    key(
+        "unclean.leader.election.enable",
+        Kind::Boolean,
+        "false",
+        Some("unclean.leader.election.enable"),
+        NO_EFFECT,
+    ),
+];
+
+/// The topic key of this name.
+pub(super) fn find(name: &str) -> Option<&'static TopicKey> {
+    TOPIC_KEYS.iter().find(|key| key.name == name)
+}
+
+/// What a topic's configuration comes to, where it decides something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// The largest batch accepted, in bytes.
+    pub max_message_bytes: i64,
+    /// How long records are kept; none for ever.
+    pub retention: Option<Millis>,
+    /// How many bytes of a partition are kept; none for all.
+    pub retention_bytes: Option<i64>,
+    /// Old records go by time and size.
+    pub delete: bool,
+    /// The last record of each key stays; records need keys.
+    pub compact: bool,
+    /// Whose time records carry.
+    pub timestamp_type: TimestampType,
+    /// How far behind the broker's clock a timestamp may be.
+    pub timestamp_before_max: Millis,
+    /// How far ahead of the broker's clock a timestamp may be.
+    pub timestamp_after_max: Millis,
+}
+
+impl TopicSettings {
+    pub(crate) fn resolve(broker: &Settings, configs: &BTreeMap<String, String>) -> TopicSettings {
+        let number = |name: &str| value(broker, configs, name).trim().parse::<i64>().unwrap_or(-1);
+        let policy = value(broker, configs, "cleanup.policy");
+        TopicSettings {
+            max_message_bytes: number("max.message.bytes"),
+            retention: Some(number("retention.ms")).filter(|ms| *ms >= 0).map(Millis),
+            retention_bytes: Some(number("retention.bytes")).filter(|bytes| *bytes >= 0),
+            delete: policy.contains("delete"),
+            compact: policy.contains("compact"),
+            timestamp_type: match value(broker, configs, "message.timestamp.type").as_str() {
+                "LogAppendTime" => TimestampType::LogAppendTime,
+                _ => TimestampType::CreateTime,
+            },
+            timestamp_before_max: Millis(number("message.timestamp.before.max.ms")),
+            timestamp_after_max: Millis(number("message.timestamp.after.max.ms")),
+        }
+    }
+}
+
+/// A topic key's value: the topic's own, else the broker's, else the default.
+fn value(broker: &Settings, configs: &BTreeMap<String, String>, name: &str) -> String {
+    if let Some(own) = configs.get(name) {
+        return own.clone();
+    }
+    let Some(key) = find(name) else { return String::new() };
+    let inherited = key.broker_key.and_then(|broker_key| broker.value(broker_key));
+    inherited.unwrap_or_else(|| key.default.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_legal_and_keys_are_sorted() {
+        for key in TOPIC_KEYS {
+            key.kind.check(key.name, key.default).unwrap();
+        }
+        assert!(TOPIC_KEYS.is_sorted_by_key(|key| key.name));
+    }
+
+    #[test]
+    fn a_topic_inherits_from_the_broker() {
+        let given = BTreeMap::from([("log.retention.hours".to_owned(), "1".to_owned())]);
+        let broker = Settings::from_configs(&given).unwrap();
+        let settings = TopicSettings::resolve(&broker, &BTreeMap::new());
+        assert_eq!(settings.retention, Some(Millis(3_600_000)));
+        let own = BTreeMap::from([("retention.ms".to_owned(), "-1".to_owned())]);
+        assert_eq!(TopicSettings::resolve(&broker, &own).retention, None);
+    }
+}

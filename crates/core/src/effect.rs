@@ -1,0 +1,60 @@
+//! What a step hands to the host: records to append, replies to send, readers to wake.
+
+use crate::catalog::CatalogAnswer;
+use ottla_types::TopicPartition;
+use ottla_types::record::LogRecord;
+
+/// The host's name for a request that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// One thing for the host to do, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Append this to the log, then apply it.
+    Append(LogRecord),
+    /// Answer a request once everything appended so far is durable.
+    Reply {
+        /// The request.
+        ticket: Ticket,
+        /// Its answer.
+        answer: Answer,
+    },
+    /// More of this partition can be read: its high watermark or last stable offset moved.
+    Advanced(TopicPartition),
+}
+
+/// The answer to an input, one variant for each kind of question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To the catalog's inputs.
+    Catalog(CatalogAnswer),
+}
+
+/// The effects of one or more steps, in order.
+#[derive(Debug, Default)]
+pub struct Effects {
+    queue: Vec<Effect>,
+}
+
+impl Effects {
+    /// Appends a record to the log.
+    pub fn append(&mut self, record: LogRecord) {
+        self.queue.push(Effect::Append(record));
+    }
+
+    /// Answers a request.
+    pub fn reply(&mut self, ticket: Ticket, answer: Answer) {
+        self.queue.push(Effect::Reply { ticket, answer });
+    }
+
+    /// Wakes the readers of a partition.
+    pub fn advanced(&mut self, partition: TopicPartition) {
+        self.queue.push(Effect::Advanced(partition));
+    }
+
+    /// Takes the effects out, oldest first.
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Effect> {
+        self.queue.drain(..)
+    }
+}

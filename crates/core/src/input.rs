@@ -1,0 +1,21 @@
+//! Everything a shard can be asked or told.
+
+use crate::catalog;
+use ottla_types::LogPosition;
+
+/// One event for [`crate::Shard::step`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// Time went by: [`crate::Shard::deadline`] was reached.
+    Tick,
+    /// Everything in the log before this position is durable.
+    Durable(LogPosition),
+    /// CreateTopics, or a topic created by Metadata.
+    CreateTopics(catalog::CreateTopics),
+    /// DeleteTopics.
+    DeleteTopics(catalog::DeleteTopics),
+    /// CreatePartitions.
+    CreatePartitions(catalog::CreatePartitions),
+    /// IncrementalAlterConfigs and AlterConfigs.
+    AlterConfigs(catalog::AlterConfigs),
+}

@@ -1,0 +1,23 @@
+//! The broker's decisions as state machines: catalog, partitions and producers, transactions, groups, offsets.
+//! It must not know bytes on a wire or a disk, sockets, clocks, threads or Kafka's error codes.
+//!
+//! One [`Shard`] is a single writer. Its contract:
+//! - [`Shard::step`] judges an input at a given time. It changes volatile facts only (who waits, who was heard of) and pushes
+//!   [`Effect`]s: records to append, replies to send.
+//! - [`Shard::apply`] takes a record that the log accepted. It is the sole change of durable state, live and on replay, and cannot
+//!   fail. The host applies the records of a step before the next step.
+//! - [`Shard::deadline`] names the earliest time at which [`Input::Tick`] has something to do.
+//!
+//! The host stamps each reply with the end of the log at that moment and holds it until all before is durable.
+//! The law, tested for every machine: applying the records again gives the same [`Shard::snapshot`].
+#![forbid(unsafe_code)]
+
+pub mod catalog;
+pub mod config;
+mod effect;
+mod input;
+mod shard;
+
+pub use effect::{Answer, Effect, Effects, Ticket};
+pub use input::Input;
+pub use shard::{Applied, Shard};

@@ -1,0 +1,91 @@
+//! The single writer: all machines of one shard behind step, apply and deadline.
+
+use crate::catalog::Catalog;
+use crate::config::Settings;
+use crate::effect::Effects;
+use crate::input::Input;
+use ottla_types::record::LogRecord;
+use ottla_types::{LogPosition, Millis};
+
+/// Where the log put a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Position of the record.
+    pub position: LogPosition,
+    /// Position of a batch's bytes, for [`LogRecord::BatchAppended`]; else the same as `position`.
+    pub payload: LogPosition,
+}
+
+/// All state of one shard.
+#[derive(Debug)]
+pub struct Shard {
+    pub(crate) catalog: Catalog,
+    cluster_id: Option<String>,
+}
+
+impl Shard {
+    /// A shard without any state, under the given settings.
+    pub fn new(settings: Settings) -> Shard {
+        Shard { catalog: Catalog::new(settings), cluster_id: None }
+    }
+
+    /// Judges an input. Changes volatile facts only; what is to last is pushed to `out` as records.
+    pub fn step(&mut self, now: Millis, input: Input, out: &mut Effects) {
+        match input {
+            Input::Tick => self.tick(now, out),
+            Input::Durable(position) => self.durable(position, out),
+            Input::CreateTopics(ask) => self.catalog.create_topics(now, ask, out),
+            Input::DeleteTopics(ask) => self.catalog.delete_topics(now, ask, out),
+            Input::CreatePartitions(ask) => self.catalog.create_partitions(ask, out),
+            Input::AlterConfigs(ask) => self.catalog.alter_configs(ask, out),
+        }
+    }
+
+    /// Takes a record that the log accepted, live or on replay. The sole change of durable state; it cannot fail.
+    pub fn apply(&mut self, at: Applied, record: &LogRecord) {
+        let _ = at;
+        match record {
+            LogRecord::ClusterCreated(created) => self.cluster_id = Some(created.cluster_id.clone()),
+            LogRecord::TopicCreated(created) => self.catalog.apply_created(created),
+            LogRecord::TopicDeleted(deleted) => self.catalog.apply_deleted(deleted),
+            LogRecord::PartitionsAdded(added) => self.catalog.apply_partitions(added),
+            LogRecord::TopicConfigured(configured) => self.catalog.apply_topic_configs(configured),
+            LogRecord::BrokerConfigured(configured) => self.catalog.apply_broker_configs(configured),
+            _ => {}
+        }
+    }
+
+    /// The earliest time at which [`Input::Tick`] has something to do.
+    pub fn deadline(&self) -> Option<Millis> {
+        None
+    }
+
+    /// The durable state as records that rebuild it, in an order in which they can be applied.
+    pub fn snapshot(&self) -> Vec<LogRecord> {
+        let mut rows = Vec::new();
+        if let Some(cluster_id) = &self.cluster_id {
+            let cluster_id = cluster_id.clone();
+            rows.push(LogRecord::ClusterCreated(ottla_types::record::ClusterCreated { cluster_id }));
+        }
+        self.catalog.snapshot(&mut rows);
+        rows
+    }
+
+    /// The topics and the settings.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The cluster id, once the log has one.
+    pub fn cluster_id(&self) -> Option<&str> {
+        self.cluster_id.as_deref()
+    }
+
+    fn tick(&mut self, now: Millis, out: &mut Effects) {
+        let _ = (now, out);
+    }
+
+    fn durable(&mut self, position: LogPosition, out: &mut Effects) {
+        let _ = (position, out);
+    }
+}
