@@ -85,26 +85,15 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static str>, String> {
-    if let Some(name) = names
-        .iter()
-        .find(|name| !SCENARIOS.contains(&name.as_str()))
-    {
-        return Err(format!(
-            "no scenario {name}; there are {}",
-            SCENARIOS.join(", ")
-        ));
+    if let Some(name) = names.iter().find(|name| !SCENARIOS.contains(&name.as_str())) {
+        return Err(format!("no scenario {name}; there are {}", SCENARIOS.join(", ")));
     }
     let wanted = |scenario: &&str| names.is_empty() || names.iter().any(|name| name == scenario);
     Ok(SCENARIOS.into_iter().filter(wanted).collect())
 }
 
 /// Client by client, so that a program that breaks is seen at once.
-fn run_all(
-    broker: &Broker,
-    clients: &[Client],
-    scenarios: &[&'static str],
-    verbose: bool,
-) -> Results {
+fn run_all(broker: &Broker, clients: &[Client], scenarios: &[&'static str], verbose: bool) -> Results {
     println!("against {} on {}", broker.title, broker.address);
     let mut rows: Vec<Vec<Verdict>> = scenarios.iter().map(|_| Vec::new()).collect();
     for client in clients {
@@ -116,11 +105,7 @@ fn run_all(
         }
         println!(" ({} s)", started.elapsed().as_secs());
     }
-    Results {
-        broker: broker.title.clone(),
-        scenarios: scenarios.to_vec(),
-        rows,
-    }
+    Results { broker: broker.title.clone(), scenarios: scenarios.to_vec(), rows }
 }
 
 fn run_one(broker: &Broker, client: &Client, scenario: &str, verbose: bool) -> Verdict {
@@ -129,12 +114,7 @@ fn run_one(broker: &Broker, client: &Client, scenario: &str, verbose: bool) -> V
     }
     let run_id = run_id(&client.name, scenario);
     let bootstrap = broker.address.to_string();
-    let task = Task {
-        bootstrap: &bootstrap,
-        scenario,
-        run_id: &run_id,
-        control: broker.control,
-    };
+    let task = Task { bootstrap: &bootstrap, scenario, run_id: &run_id, control: broker.control };
     let (mut verdict, stderr) = client.run(&task);
     if let (Some(codec), Mark::Pass) = (scenario.strip_prefix("produce-consume-"), verdict.mark) {
         verdict = check_codec(broker, &run_id, codec, verdict);
@@ -149,10 +129,7 @@ fn run_one(broker: &Broker, client: &Client, scenario: &str, verbose: bool) -> V
     // Progress only; a terminal that is gone does not change the results.
     let _ = std::io::stdout().flush();
     if verbose || verdict.mark == Mark::Fail {
-        eprintln!(
-            "\n--- {} {scenario} ({run_id}): {}",
-            client.name, verdict.detail
-        );
+        eprintln!("\n--- {} {scenario} ({run_id}): {}", client.name, verdict.detail);
         eprintln!("{}", last_lines(&stderr, 60));
     }
     verdict

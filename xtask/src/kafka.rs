@@ -33,10 +33,7 @@ impl Node {
     /// Waits until the node ends by itself.
     fn wait(mut self) -> Result<(), String> {
         loop {
-            if let Some(status) = self
-                .guard
-                .wait(Instant::now() + Duration::from_secs(3600))?
-            {
+            if let Some(status) = self.guard.wait(Instant::now() + Duration::from_secs(3600))? {
                 let log = self.log.display();
                 return Err(format!("Apache Kafka ended with {status}; see {log}"));
             }
@@ -75,8 +72,7 @@ pub(crate) fn run(port: u16, folder: Option<PathBuf>) -> Result<(), String> {
 pub(crate) fn fresh_folder(name: &str) -> Result<PathBuf, String> {
     let folder = home().join(name);
     if folder.exists() {
-        fs::remove_dir_all(&folder)
-            .map_err(|e| format!("cannot empty {}: {e}", folder.display()))?;
+        fs::remove_dir_all(&folder).map_err(|e| format!("cannot empty {}: {e}", folder.display()))?;
     }
     Ok(folder)
 }
@@ -116,9 +112,7 @@ fn await_ready(guard: &mut Guard, port: u16, log: &Path) -> Result<(), String> {
             return Err(format!("Apache Kafka ended with {status}; see {log}"));
         }
         if Instant::now() >= deadline {
-            return Err(format!(
-                "Apache Kafka is not ready after 60 s: {unready}; see {log}"
-            ));
+            return Err(format!("Apache Kafka is not ready after 60 s: {unready}; see {log}"));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -163,9 +157,7 @@ fn pom() -> String {
 }
 
 fn server_properties(options: &Options) -> Result<String, String> {
-    let Options {
-        port, advertised, ..
-    } = options;
+    let Options { port, advertised, .. } = options;
     let controller = process::free_port()?;
     let data = options.folder.join("data");
     let mut text = format!(
@@ -211,20 +203,12 @@ fn log_properties(log: &Path) -> String {
 
 fn format_storage(jars: &Path, properties: &Path, logging: &Path) -> Result<(), String> {
     let mut command = java(jars, logging, "kafka.tools.StorageTool");
-    command.args([
-        "format",
-        "--ignore-formatted",
-        "--cluster-id",
-        "4L6g3nShT-eMCtK--X86sw",
-    ]);
+    command.args(["format", "--ignore-formatted", "--cluster-id", "4L6g3nShT-eMCtK--X86sw"]);
     command.arg("--config").arg(properties);
     let output = process::capture(&mut command, Duration::from_secs(60))?;
     match output.status {
         Some(status) if status.success() => Ok(()),
-        _ => Err(format!(
-            "formatting Kafka's storage failed: {}{}",
-            output.stdout, output.stderr
-        )),
+        _ => Err(format!("formatting Kafka's storage failed: {}{}", output.stdout, output.stderr)),
     }
 }
 

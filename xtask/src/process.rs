@@ -25,9 +25,7 @@ pub(crate) fn local(port: u16) -> SocketAddr {
 /// A TCP port of 127.0.0.1 that was free a moment ago.
 pub(crate) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|e| format!("no free port: {e}"))?;
-    let address = listener
-        .local_addr()
-        .map_err(|e| format!("no free port: {e}"))?;
+    let address = listener.local_addr().map_err(|e| format!("no free port: {e}"))?;
     Ok(address.port())
 }
 
@@ -35,15 +33,10 @@ pub(crate) fn free_port() -> Result<u16, String> {
 pub(crate) fn run<S: AsRef<OsStr>>(folder: &Path, words: &[S]) -> Result<(), String> {
     let mut command = command(folder, words)?;
     let shown = format!("{command:?}");
-    let status = command
-        .status()
-        .map_err(|e| format!("cannot run {shown}: {e}"))?;
+    let status = command.status().map_err(|e| format!("cannot run {shown}: {e}"))?;
     match status.success() {
         true => Ok(()),
-        false => Err(format!(
-            "{shown} in {} ended with {status}",
-            folder.display()
-        )),
+        false => Err(format!("{shown} in {} ended with {status}", folder.display())),
     }
 }
 
@@ -67,9 +60,7 @@ impl Guard {
         command.process_group(0);
         #[cfg(target_os = "linux")]
         end_with_parent(command);
-        let child = command
-            .spawn()
-            .map_err(|e| format!("cannot start {command:?}: {e}"))?;
+        let child = command.spawn().map_err(|e| format!("cannot start {command:?}: {e}"))?;
         Ok(Guard { child })
     }
 
@@ -80,9 +71,7 @@ impl Guard {
 
     /// The exit status, when the child has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
-        self.child
-            .try_wait()
-            .map_err(|e| format!("cannot wait for process {}: {e}", self.child.id()))
+        self.child.try_wait().map_err(|e| format!("cannot wait for process {}: {e}", self.child.id()))
     }
 
     /// Waits for the end of the child, at most until the deadline.
@@ -141,20 +130,13 @@ pub(crate) struct Output {
 
 /// Runs a command to its end or the deadline and returns what it printed.
 pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Output, String> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut guard = Guard::start(command)?;
     let stdout = collect(guard.child.stdout.take());
     let stderr = collect(guard.child.stderr.take());
     let status = guard.wait(Instant::now() + limit)?;
     drop(guard);
-    Ok(Output {
-        status,
-        stdout: text(stdout),
-        stderr: text(stderr),
-    })
+    Ok(Output { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
 fn collect<R: Read + Send + 'static>(pipe: Option<R>) -> JoinHandle<Vec<u8>> {

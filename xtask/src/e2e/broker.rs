@@ -44,19 +44,11 @@ pub(crate) fn start(against: &str) -> Result<Broker, String> {
 }
 
 fn running(address: &str) -> Result<Broker, String> {
-    let resolved = address
-        .to_socket_addrs()
-        .ok()
-        .and_then(|mut all| all.next());
-    let address = resolved
-        .ok_or_else(|| format!("--against takes ottla, kafka or HOST:PORT, not {address}"))?;
+    let resolved = address.to_socket_addrs().ok().and_then(|mut all| all.next());
+    let address =
+        resolved.ok_or_else(|| format!("--against takes ottla, kafka or HOST:PORT, not {address}"))?;
     raw::api_versions(address)?;
-    Ok(Broker {
-        title: address.to_string(),
-        address,
-        control: None,
-        _running: None,
-    })
+    Ok(Broker { title: address.to_string(), address, control: None, _running: None })
 }
 
 fn start_kafka() -> Result<Broker, String> {
@@ -104,13 +96,7 @@ fn fresh_data(root: &Path, port: u16) -> Result<PathBuf, String> {
 }
 
 /// Starts `ottla serve` and returns when it answers requests.
-fn serve(
-    binary: &Path,
-    port: u16,
-    advertised: u16,
-    data: &Path,
-    log: &Path,
-) -> Result<Guard, String> {
+fn serve(binary: &Path, port: u16, advertised: u16, data: &Path, log: &Path) -> Result<Guard, String> {
     let out = fs::File::create(log).map_err(|e| format!("cannot make {}: {e}", log.display()))?;
     let err = out.try_clone().map_err(|e| e.to_string())?;
     let mut command = Command::new(binary);
@@ -134,9 +120,7 @@ fn serve(
             return Err(format!("ottla serve ended with {status}; see {log}"));
         }
         if Instant::now() >= deadline {
-            return Err(format!(
-                "ottla serve is not ready after 30 s: {unready}; see {log}"
-            ));
+            return Err(format!("ottla serve is not ready after 30 s: {unready}; see {log}"));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

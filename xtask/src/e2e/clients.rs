@@ -54,10 +54,7 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     pub(crate) fn new(mark: Mark, detail: impl Into<String>) -> Verdict {
-        Verdict {
-            mark,
-            detail: detail.into(),
-        }
+        Verdict { mark, detail: detail.into() }
     }
 }
 
@@ -73,8 +70,7 @@ pub(crate) struct Task<'a> {
 /// Reads e2e/clients.toml and keeps the clients asked for; all of them when none is named.
 pub(crate) fn load(names: &[String]) -> Result<Vec<Client>, String> {
     let path = process::root().join("e2e/clients.toml");
-    let text =
-        fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let text = fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     let table: Table = toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
     let known: Vec<_> = table.client.iter().map(|c| c.name.clone()).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(name)) {
@@ -118,8 +114,7 @@ impl Client {
             for words in &self.install {
                 process::run(&folder, &self.words(words))?;
             }
-            fs::write(&stamp, wanted)
-                .map_err(|e| format!("cannot write {}: {e}", stamp.display()))?;
+            fs::write(&stamp, wanted).map_err(|e| format!("cannot write {}: {e}", stamp.display()))?;
         }
         for words in &self.build {
             process::run(&folder, &self.words(words))?;
@@ -132,8 +127,8 @@ impl Client {
         let mut text = format!("{:?}\n", self.install);
         for name in &self.manifests {
             let path = folder.join(name);
-            let manifest = fs::read_to_string(&path)
-                .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+            let manifest =
+                fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
             text.push_str(&manifest);
         }
         Ok(text)
@@ -168,17 +163,7 @@ fn install_package(package: &str) -> Result<(), String> {
         return Ok(());
     }
     process::run(&root, &["apt-get", "update", "-qq"])?;
-    process::run(
-        &root,
-        &[
-            "apt-get",
-            "install",
-            "-y",
-            "-qq",
-            "--no-install-recommends",
-            package,
-        ],
-    )
+    process::run(&root, &["apt-get", "install", "-y", "-qq", "--no-install-recommends", package])
 }
 
 /// The one JSON line and the exit code must agree; anything else has failed.

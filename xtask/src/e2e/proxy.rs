@@ -69,10 +69,7 @@ impl Proxy {
         let clients = listen()?;
         let control = listen()?;
         let state = Arc::new(State::default());
-        let proxy = Proxy {
-            port: port_of(&clients)?,
-            control: port_of(&control)?,
-        };
+        let proxy = Proxy { port: port_of(&clients)?, control: port_of(&control)? };
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for client in clients.incoming().flatten() {
@@ -94,9 +91,7 @@ fn listen() -> Result<TcpListener, String> {
 }
 
 fn port_of(listener: &TcpListener) -> Result<u16, String> {
-    let address = listener
-        .local_addr()
-        .map_err(|e| format!("the proxy cannot listen: {e}"))?;
+    let address = listener.local_addr().map_err(|e| format!("the proxy cannot listen: {e}"))?;
     Ok(address.port())
 }
 
@@ -108,12 +103,7 @@ fn link(state: &Arc<State>, client: TcpStream, broker: SocketAddr) {
     // Without these the proxy would only be slower.
     let _ = client.set_nodelay(true);
     let _ = broker.set_nodelay(true);
-    let link = Arc::new(Link {
-        client,
-        broker,
-        armed: AtomicBool::new(false),
-        cut: AtomicBool::new(false),
-    });
+    let link = Arc::new(Link { client, broker, armed: AtomicBool::new(false), cut: AtomicBool::new(false) });
     let mut links = state.links.lock().unwrap_or_else(PoisonError::into_inner);
     links.retain(|link| !link.cut.load(Ordering::SeqCst));
     links.push(Arc::clone(&link));

@@ -19,11 +19,7 @@ pub(crate) fn api_versions(broker: SocketAddr) -> Result<usize, String> {
 }
 
 /// The codec of the first batch of a partition, as named in producer settings (Fetch v4 from offset 0).
-pub(crate) fn first_codec(
-    broker: SocketAddr,
-    topic: &str,
-    partition: i32,
-) -> Result<&'static str, String> {
+pub(crate) fn first_codec(broker: SocketAddr, topic: &str, partition: i32) -> Result<&'static str, String> {
     let mut body = Vec::new();
     body.extend((-1i32).to_be_bytes()); // a consumer, not a replica
     body.extend(5000i32.to_be_bytes()); // longest wait, ms
@@ -116,10 +112,7 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
-        let (head, rest) = self
-            .rest
-            .split_at_checked(count)
-            .ok_or("an answer ends too early")?;
+        let (head, rest) = self.rest.split_at_checked(count).ok_or("an answer ends too early")?;
         self.rest = rest;
         Ok(head)
     }

@@ -46,12 +46,7 @@ impl Results {
             text.push('\n');
         }
         for (title, scenario, verdict) in self.remarks(clients) {
-            let _ = writeln!(
-                text,
-                "{title}, {scenario}, {}: {}",
-                word(verdict.mark),
-                verdict.detail
-            );
+            let _ = writeln!(text, "{title}, {scenario}, {}: {}", word(verdict.mark), verdict.detail);
         }
         text
     }
@@ -94,12 +89,7 @@ pub(crate) fn page(clients: &[Client], results: &[Results]) -> String {
          | client | version | language |\n|---|---|---|\n",
     );
     for client in clients {
-        let Client {
-            name,
-            title,
-            language,
-            ..
-        } = client;
+        let Client { name, title, language, .. } = client;
         let _ = writeln!(text, "| {name} | {title} | {language} |");
     }
     for result in results {
@@ -110,11 +100,7 @@ pub(crate) fn page(clients: &[Client], results: &[Results]) -> String {
         if remarks.is_empty() {
             continue;
         }
-        let _ = write!(
-            text,
-            "\n## What was left out or is worth knowing, {}\n\n",
-            result.broker
-        );
+        let _ = write!(text, "\n## What was left out or is worth knowing, {}\n\n", result.broker);
         text.push_str("| client | scenario | result | |\n|---|---|---|---|\n");
         for (title, scenario, verdict) in remarks {
             let detail = verdict.detail.replace('|', "\\|");
