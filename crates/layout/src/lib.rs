@@ -1,0 +1,23 @@
+//! The bytes that stay: identity, segments, groups, records and snapshots of the log, and the plan of a recovery.
+//! It must not know how a file is read or written, what time it is, or what a record means to the broker.
+//!
+//! Everything here is little-endian unless it is a Kafka batch, and is described for readers without the code in
+//! `docs/format.md`. Tag and field numbers are frozen: a change is a new version beside the old one.
+#![forbid(unsafe_code)]
+
+mod geometry;
+mod group;
+mod identity;
+mod read;
+pub mod record;
+pub mod recover;
+mod segment;
+pub mod snapshot;
+
+pub use geometry::{BLOCK, Geometry, GeometryError, align_up};
+pub use group::{
+    Entry, GROUP_CAP, GROUP_FORMAT, GROUP_HEADER, Group, GroupError, GroupHeader, open_group,
+    peek_group, seal_group,
+};
+pub use identity::{IDENTITY_LEN, Identity, IdentityError};
+pub use segment::{SEGMENT_FORMAT, SegmentError, SegmentHeader};

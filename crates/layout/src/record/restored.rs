@@ -1,0 +1,168 @@
+//! Snapshot rows of partitions: bounds, where batches lie, producers, aborted transactions.
+
+use super::field::{DecodeError, Field, Reader, fields};
+use ottla_types::record::{
+    AbortedRestored, AbortedTransaction, BatchPlace, BatchesRestored, PartitionRestored,
+    ProducerBatch, ProducerRestored, ProducerState, StoredBatch,
+};
+
+impl Field for BatchPlace {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            BatchPlace::Log { position, size } => {
+                0u8.put(out);
+                position.put(out);
+                size.put(out);
+            }
+            BatchPlace::Marker(marker) => {
+                1u8.put(out);
+                marker.put(out);
+            }
+        }
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let marker = input.choice("place of a batch", |value| match value {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        })?;
+        if marker {
+            return Field::take(input).map(BatchPlace::Marker);
+        }
+        Ok(BatchPlace::Log {
+            position: Field::take(input)?,
+            size: Field::take(input)?,
+        })
+    }
+}
+
+fields! {
+    PartitionRestored { partition, log_start, next_offset }
+    StoredBatch { base_offset, last_offset, max_timestamp, appended, place }
+    BatchesRestored { partition, batches }
+    ProducerBatch { first_sequence, last_sequence, first_offset, last_offset, timestamp }
+    ProducerState {
+        producer_id, epoch, coordinator_epoch, last_append, last_timestamp, transaction_start, batches,
+    }
+    ProducerRestored { partition, state }
+    AbortedTransaction { producer_id, first_offset, marker_offset }
+    AbortedRestored { partition, aborted }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::record::partition::tests::any_marker;
+    use crate::record::tests::{
+        any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few,
+        round_trip,
+    };
+    use ottla_types::record::LogRecord;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    fn any_stored() -> impl Strategy<Value = StoredBatch> {
+        let place = prop_oneof![
+            (any_position(), any::<u32>())
+                .prop_map(|(position, size)| BatchPlace::Log { position, size }),
+            any_marker().prop_map(BatchPlace::Marker),
+        ];
+        (
+            any_offset(),
+            any_offset(),
+            any_millis(),
+            any_millis(),
+            place,
+        )
+            .prop_map(
+                |(base_offset, last_offset, max_timestamp, appended, place)| StoredBatch {
+                    base_offset,
+                    last_offset,
+                    max_timestamp,
+                    appended,
+                    place,
+                },
+            )
+    }
+
+    fn any_state() -> impl Strategy<Value = ProducerState> {
+        let batch = (
+            any::<i32>(),
+            any::<i32>(),
+            any_offset(),
+            any_offset(),
+            any_millis(),
+        )
+            .prop_map(
+                |(first_sequence, last_sequence, first_offset, last_offset, timestamp)| {
+                    ProducerBatch {
+                        first_sequence,
+                        last_sequence,
+                        first_offset,
+                        last_offset,
+                        timestamp,
+                    }
+                },
+            );
+        let times = (any_millis(), any_millis());
+        (
+            any_producer(),
+            any_epoch(),
+            any::<i32>(),
+            times,
+            option::of(any_offset()),
+            few(batch),
+        )
+            .prop_map(
+                |(producer_id, epoch, coordinator_epoch, times, transaction_start, batches)| {
+                    ProducerState {
+                        producer_id,
+                        epoch,
+                        coordinator_epoch,
+                        last_append: times.0,
+                        last_timestamp: times.1,
+                        transaction_start,
+                        batches,
+                    }
+                },
+            )
+    }
+
+    pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
+        let aborted = (any_producer(), any_offset(), any_offset()).prop_map(
+            |(producer_id, first_offset, marker_offset)| AbortedTransaction {
+                producer_id,
+                first_offset,
+                marker_offset,
+            },
+        );
+        prop_oneof![
+            (any_partition(), any_offset(), any_offset()).prop_map(
+                |(partition, log_start, next_offset)| {
+                    LogRecord::PartitionRestored(PartitionRestored {
+                        partition,
+                        log_start,
+                        next_offset,
+                    })
+                }
+            ),
+            (any_partition(), few(any_stored())).prop_map(|(partition, batches)| {
+                LogRecord::BatchesRestored(BatchesRestored { partition, batches })
+            }),
+            (any_partition(), any_state()).prop_map(|(partition, state)| {
+                LogRecord::ProducerRestored(ProducerRestored { partition, state })
+            }),
+            (any_partition(), few(aborted)).prop_map(|(partition, aborted)| {
+                LogRecord::AbortedRestored(AbortedRestored { partition, aborted })
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn comes_back_as_written(record in any_record()) {
+            round_trip(&record)?;
+        }
+    }
+}

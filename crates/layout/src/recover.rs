@@ -1,0 +1,326 @@
+//! The plan of a recovery: which group comes next, where a log may be cut, and what must not be cut.
+//!
+//! ```text
+//!        group n          group n+1 expected here, or at the start of the next segment
+//!   ─┬───────────────┬──────────────────┬────────────────────
+//!    │ valid         │ not valid: why?  │ … lookahead …
+//!   ─┴───────────────┴──────────────────┴────────────────────
+//! ```
+//! A group is only begun after the one before it is durable, and it says up to where the log was durable when it was
+//! written. So a later group that was written in this chain and calls the broken place durable proves damage: such a log is
+//! refused. Without such proof the broken group was the last one, torn by a crash: the log is cut before it.
+
+use crate::geometry::Geometry;
+use crate::group::{Group, GroupError, GroupHeader};
+use crate::identity::Identity;
+
+/// What is known of the last valid group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Its epoch.
+    pub epoch: u32,
+    /// Its sequence number.
+    pub sequence: u64,
+    /// Its checksum.
+    pub checksum: u32,
+    /// Everything before this position was durable when it was written.
+    pub durable: u64,
+    /// Position behind it, padding included.
+    pub end: u64,
+}
+
+/// Why the bytes at a place are not the next group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Break {
+    /// Not a group.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// A group of another folder.
+    #[error("the group belongs to another log ({0:016x})")]
+    Foreign(u64),
+    /// A group written for another place: left over from an earlier use of the file, or misdirected.
+    #[error("the group was written for position {0}")]
+    Elsewhere(u64),
+    /// It would reach over the end of the segment.
+    #[error("the group is longer than the rest of the segment")]
+    TooLong,
+    /// It does not continue the chain.
+    #[error("group {found} of epoch {epoch} does not continue the chain")]
+    Unchained {
+        /// Its sequence number.
+        found: u64,
+        /// Its epoch.
+        epoch: u32,
+    },
+}
+
+impl Break {
+    /// True if no crash can explain it, so that it must be reported even at the end of the log.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Break::Group(GroupError::Entries | GroupError::NewerFormat(_))
+        )
+    }
+}
+
+/// Follows the chain of groups from the start of a segment.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    identity: Identity,
+    first: u64,
+    tail: Option<Tail>,
+}
+
+impl Chain {
+    /// A chain that begins with the first group of `segment`.
+    pub fn from_segment(identity: Identity, segment: u64) -> Chain {
+        Chain {
+            identity,
+            first: identity.geometry.first_group(segment),
+            tail: None,
+        }
+    }
+
+    /// The last group that was accepted.
+    pub fn tail(&self) -> Option<Tail> {
+        self.tail
+    }
+
+    /// Position behind the last accepted group, or where the first one should be.
+    pub fn end(&self) -> u64 {
+        self.tail.map_or(self.first, |tail| tail.end)
+    }
+
+    /// The places where the next group may be, in the order to try them: behind the last one, and at the start of the next
+    /// segment, where it goes if it did not fit. The first group of all has one place only.
+    pub fn places(&self) -> impl Iterator<Item = u64> + use<> {
+        let geometry = self.identity.geometry;
+        let here = geometry.place_for(self.end(), crate::BLOCK);
+        let segment = geometry.segment_of(here);
+        let next = (self.tail.is_some() && here != geometry.first_group(segment))
+            .then(|| geometry.first_group(segment + 1));
+        std::iter::once(here).chain(next)
+    }
+
+    /// Judges a header found at `place`, before its payload is read: could it be the next group?
+    pub fn judge(&self, place: u64, header: &GroupHeader) -> Result<(), Break> {
+        self.at_home(place, header)?;
+        let chained = match self.tail {
+            Some(tail) => {
+                header.sequence == tail.sequence + 1
+                    && header.previous == tail.checksum
+                    && header.epoch >= tail.epoch
+                    && header.durable <= tail.end
+                    && header.durable >= tail.durable
+            }
+            None if place == self.identity.geometry.first_group(0) => {
+                header.sequence == 1 && header.previous == 0
+            }
+            None => header.sequence > 1,
+        };
+        if chained {
+            Ok(())
+        } else {
+            Err(Break::Unchained {
+                found: header.sequence,
+                epoch: header.epoch,
+            })
+        }
+    }
+
+    /// Takes a valid group as the next one.
+    pub fn accept(&mut self, place: u64, group: &Group<'_>) -> Result<(), Break> {
+        self.judge(place, &group.header)?;
+        self.tail = Some(Tail {
+            epoch: group.header.epoch,
+            sequence: group.header.sequence,
+            checksum: group.checksum,
+            durable: group.header.durable,
+            end: place + group.header.padded_len(),
+        });
+        Ok(())
+    }
+
+    /// True if a header found at `place` in the lookahead, once its checksum is seen to match, proves that the group which is
+    /// missing behind the tail had been durable.
+    pub fn proves_damage(&self, place: u64, header: &GroupHeader) -> bool {
+        let later = match self.tail {
+            Some(tail) => header.epoch >= tail.epoch && header.sequence > tail.sequence,
+            None => true,
+        };
+        later && header.durable > self.end() && self.at_home(place, header).is_ok()
+    }
+
+    fn at_home(&self, place: u64, header: &GroupHeader) -> Result<(), Break> {
+        let geometry: Geometry = self.identity.geometry;
+        if !header.belongs_to(&self.identity) {
+            return Err(Break::Foreign(header.log_id));
+        }
+        if header.position != place {
+            return Err(Break::Elsewhere(header.position));
+        }
+        if place + header.padded_len() > geometry.end_of(geometry.segment_of(place)) {
+            return Err(Break::TooLong);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BLOCK, GROUP_HEADER, open_group, seal_group};
+
+    fn identity() -> Identity {
+        Identity {
+            log_id: 5,
+            shard: 0,
+            geometry: Geometry::new(64 << 10).unwrap(),
+        }
+    }
+
+    fn header(sequence: u64, position: u64, durable: u64, previous: u32) -> GroupHeader {
+        GroupHeader {
+            log_id: 5,
+            shard: 0,
+            epoch: 1,
+            sequence,
+            position,
+            durable,
+            payload: 0,
+            entries: 0,
+            previous,
+        }
+    }
+
+    fn accept(chain: &mut Chain, header: GroupHeader) -> Result<(), Break> {
+        let mut bytes = vec![0; GROUP_HEADER];
+        seal_group(&header, &mut bytes);
+        chain.accept(header.position, &open_group(&bytes).unwrap())
+    }
+
+    /// A chain with one group at the start of segment 0.
+    fn chain() -> Chain {
+        let mut chain = Chain::from_segment(identity(), 0);
+        assert_eq!(chain.places().collect::<Vec<_>>(), [BLOCK]);
+        accept(&mut chain, header(1, BLOCK, BLOCK, 0)).unwrap();
+        chain
+    }
+
+    #[test]
+    fn the_next_group_lies_behind_or_in_the_next_segment() {
+        let mut chain = chain();
+        assert_eq!(
+            chain.places().collect::<Vec<_>>(),
+            [2 * BLOCK, (64 << 10) + BLOCK]
+        );
+        let sum = chain.tail().unwrap().checksum;
+        accept(&mut chain, header(2, (64 << 10) + BLOCK, 2 * BLOCK, sum)).unwrap();
+        assert_eq!(chain.end(), (64 << 10) + 2 * BLOCK);
+    }
+
+    #[test]
+    fn a_full_segment_leaves_one_place() {
+        let mut chain = chain();
+        let sum = chain.tail().unwrap().checksum;
+        accept(&mut chain, header(2, (64 << 10) - BLOCK, 2 * BLOCK, sum)).unwrap();
+        assert_eq!(chain.places().collect::<Vec<_>>(), [(64 << 10) + BLOCK]);
+    }
+
+    #[test]
+    fn strangers_are_told_apart() {
+        let chain = chain();
+        let sum = chain.tail().unwrap().checksum;
+        let good = header(2, 2 * BLOCK, 2 * BLOCK, sum);
+        assert_eq!(chain.judge(2 * BLOCK, &good), Ok(()));
+        let unchained = |found| Break::Unchained { found, epoch: 1 };
+        let cases = [
+            (GroupHeader { log_id: 6, ..good }, Break::Foreign(6)),
+            (
+                GroupHeader {
+                    position: 3 * BLOCK,
+                    ..good
+                },
+                Break::Elsewhere(3 * BLOCK),
+            ),
+            (
+                GroupHeader {
+                    payload: 64 << 10,
+                    ..good
+                },
+                Break::TooLong,
+            ),
+            (
+                GroupHeader {
+                    sequence: 3,
+                    ..good
+                },
+                unchained(3),
+            ),
+            (
+                GroupHeader {
+                    previous: 1,
+                    ..good
+                },
+                unchained(2),
+            ),
+            (
+                GroupHeader { epoch: 0, ..good },
+                Break::Unchained { found: 2, epoch: 0 },
+            ),
+            (
+                GroupHeader {
+                    durable: 3 * BLOCK,
+                    ..good
+                },
+                unchained(2),
+            ),
+        ];
+        for (header, expected) in cases {
+            assert_eq!(chain.judge(2 * BLOCK, &header), Err(expected));
+        }
+    }
+
+    #[test]
+    fn only_a_later_group_that_calls_the_gap_durable_proves_damage() {
+        let chain = chain();
+        let later = header(3, 3 * BLOCK, 3 * BLOCK, 9);
+        assert!(chain.proves_damage(3 * BLOCK, &later));
+        assert!(
+            !chain.proves_damage(
+                3 * BLOCK,
+                &GroupHeader {
+                    durable: 2 * BLOCK,
+                    ..later
+                }
+            ),
+            "written unsynced"
+        );
+        assert!(
+            !chain.proves_damage(3 * BLOCK, &GroupHeader { epoch: 0, ..later }),
+            "an abandoned tail"
+        );
+        assert!(
+            !chain.proves_damage(4 * BLOCK, &later),
+            "recycled or misplaced"
+        );
+        assert!(
+            !chain.proves_damage(3 * BLOCK, &GroupHeader { log_id: 1, ..later }),
+            "another folder"
+        );
+    }
+
+    #[test]
+    fn the_first_group_of_the_log_has_no_predecessor() {
+        let chain = Chain::from_segment(identity(), 0);
+        assert_eq!(chain.judge(BLOCK, &header(1, BLOCK, BLOCK, 0)), Ok(()));
+        assert!(chain.judge(BLOCK, &header(2, BLOCK, BLOCK, 0)).is_err());
+        let later = Chain::from_segment(identity(), 1);
+        assert!(
+            later
+                .judge((64 << 10) + BLOCK, &header(9, (64 << 10) + BLOCK, BLOCK, 3))
+                .is_ok()
+        );
+    }
+}
