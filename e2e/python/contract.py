@@ -32,8 +32,8 @@ def equal(seen, wanted, what):
     check(seen == wanted, f"{what}: saw {seen!r}, not {wanted!r}")
 
 
-def until(what, probe, seconds=DEADLINE_SECONDS):
-    """Calls `probe` until it returns something true, and returns that."""
+def until(what, probe, pause=0.02, seconds=DEADLINE_SECONDS):
+    """Calls `probe` until it returns something true, and returns that; a probe that waits by itself needs no pause."""
     deadline = time.monotonic() + seconds
     while True:
         found = probe()
@@ -41,7 +41,7 @@ def until(what, probe, seconds=DEADLINE_SECONDS):
             return found
         if time.monotonic() > deadline:
             raise Failed(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def log(*words):

@@ -115,7 +115,9 @@ fn run_one(broker: &Broker, client: &Client, scenario: &str, verbose: bool) -> V
     let run_id = run_id(&client.name, scenario);
     let bootstrap = broker.address.to_string();
     let task = Task { bootstrap: &bootstrap, scenario, run_id: &run_id, control: broker.control };
+    let started = Instant::now();
     let (mut verdict, stderr) = client.run(&task);
+    let took = started.elapsed().as_millis();
     if let (Some(codec), Mark::Pass) = (scenario.strip_prefix("produce-consume-"), verdict.mark) {
         verdict = check_codec(broker, &run_id, codec, verdict);
     }
@@ -129,7 +131,7 @@ fn run_one(broker: &Broker, client: &Client, scenario: &str, verbose: bool) -> V
     // Progress only; a terminal that is gone does not change the results.
     let _ = std::io::stdout().flush();
     if verbose || verdict.mark == Mark::Fail {
-        eprintln!("\n--- {} {scenario} ({run_id}): {}", client.name, verdict.detail);
+        eprintln!("\n--- {} {scenario} ({run_id}), {took} ms: {}", client.name, verdict.detail);
         eprintln!("{}", last_lines(&stderr, 60));
     }
     verdict

@@ -113,7 +113,7 @@ class Reader:
             self.values[message.partition()].append(message.value())
 
     def until(self, condition, what):
-        until(what, lambda: condition() or self.step())
+        until(what, lambda: condition() or self.step(), pause=0)
 
     def to_end(self):
         self.until(lambda: contract.ended(self.values, self.partitions), "the end records")
