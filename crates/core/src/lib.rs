@@ -15,9 +15,12 @@
 pub mod catalog;
 pub mod config;
 mod effect;
+mod hash;
 mod input;
 mod shard;
+pub mod transaction;
 
 pub use effect::{Answer, Effect, Effects, Ticket};
+pub use hash::offsets_partition;
 pub use input::Input;
 pub use shard::{Applied, Shard};

@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::effect::Effects;
 use crate::input::Input;
+use crate::transaction::Transactions;
 use ottla_types::record::LogRecord;
 use ottla_types::{LogPosition, Millis};
 
@@ -20,13 +21,18 @@ pub struct Applied {
 #[derive(Debug)]
 pub struct Shard {
     pub(crate) catalog: Catalog,
+    pub(crate) transactions: Transactions,
     cluster_id: Option<String>,
 }
 
 impl Shard {
     /// A shard without any state, under the given settings.
     pub fn new(settings: Settings) -> Shard {
-        Shard { catalog: Catalog::new(settings), cluster_id: None }
+        Shard {
+            transactions: Transactions::new(&settings),
+            catalog: Catalog::new(settings),
+            cluster_id: None,
+        }
     }
 
     /// Judges an input. Changes volatile facts only; what is to last is pushed to `out` as records.

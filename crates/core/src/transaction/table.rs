@@ -1,0 +1,266 @@
+//! All transactional ids, by name and by the time at which something is due.
+
+use super::ids::ProducerIds;
+use super::{End, EndError, Ended, Ending, Init, InitError, Transaction, TransactionClaim, TransactionError};
+use crate::config::Settings;
+use crate::effect::Effects;
+use ottla_types::record::{
+    LogRecord, ProducerIdsReserved, TransactionEnded, TransactionExtended, TransactionForgotten,
+    TransactionState, TransactionStatus, TransactionUpdated,
+};
+use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ids that one tick forgets at most: a bound on the size of a step.
+const FORGET_AT_ONCE: usize = 1000;
+
+/// All transactional ids of a shard.
+#[derive(Debug)]
+pub struct Transactions {
+    ids: ProducerIds,
+    table: BTreeMap<String, Transaction>,
+    /// Open transactions by the last moment at which they are not overdue (T-140).
+    open: BTreeSet<(Millis, String)>,
+    /// The others by the time of their last change (T-143).
+    idle: BTreeSet<(Millis, String)>,
+    max_timeout: Millis,
+    expiration: Millis,
+}
+
+/// A decision that ends a transaction, with the partitions its marker goes to.
+pub(crate) struct Decision {
+    ended: Ended,
+    partitions: BTreeSet<TopicPartition>,
+}
+
+impl Decision {
+    /// The partitions that were in the transaction; some may be gone by now.
+    pub(crate) fn partitions(&self) -> &BTreeSet<TopicPartition> {
+        &self.partitions
+    }
+
+    /// Producer id and epoch of the next transaction.
+    pub(crate) fn next_owner(&self) -> (ProducerId, ProducerEpoch) {
+        (self.ended.state.producer_id, self.ended.state.epoch)
+    }
+
+    /// The record, given the offset the marker takes in each partition that still exists.
+    pub(crate) fn into_record(self, partitions: Vec<(TopicPartition, ottla_types::Offset)>) -> LogRecord {
+        let Ended { state, marker } = self.ended;
+        LogRecord::TransactionEnded(TransactionEnded { state, marker, partitions })
+    }
+}
+
+/// What InitProducerId comes to.
+pub(crate) enum Initialised {
+    /// The owner's producer id and epoch.
+    Owner(ProducerId, ProducerEpoch),
+    /// The open transaction must be aborted, and the client asks again (T-33).
+    Fence(Decision),
+}
+
+/// What EndTxn comes to.
+pub(crate) enum EndOutcome {
+    /// A retry: nothing to do.
+    Replayed(ProducerId, ProducerEpoch),
+    /// The transaction ends.
+    Now(Decision),
+}
+
+impl Transactions {
+    pub(crate) fn new(settings: &Settings) -> Transactions {
+        Transactions {
+            ids: ProducerIds::new(),
+            table: BTreeMap::new(),
+            open: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            max_timeout: settings.transaction_max_timeout,
+            expiration: settings.transactional_id_expiration,
+        }
+    }
+
+    /// What is known of a transactional id.
+    pub fn get(&self, transactional_id: &str) -> Option<&Transaction> {
+        self.table.get(transactional_id)
+    }
+
+    /// All transactional ids, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Transaction> {
+        self.table.values()
+    }
+
+    /// A producer id that was never handed out (T-22).
+    pub(crate) fn fresh_producer_id(&mut self, out: &mut Effects) -> ProducerId {
+        self.ids.take(out)
+    }
+
+    /// Whether the claim's owner may work in its transaction with these data partitions and partitions of the offsets topic. With
+    /// [`super::TransactionCheck::Add`] the answer may hold a record: append it before anything that relies on it (T-65, T-163).
+    pub(crate) fn admit(
+        &self,
+        now: Millis,
+        claim: &TransactionClaim,
+        data: &[TopicPartition],
+        offsets: &[i32],
+    ) -> Result<Option<LogRecord>, TransactionError> {
+        if claim.transactional_id.is_empty() {
+            return Err(TransactionError::NoId);
+        }
+        let known = self.table.get(&claim.transactional_id).ok_or(TransactionError::UnknownProducer)?;
+        known.admit(claim, data, offsets, now)
+    }
+
+    /// InitProducerId with a transactional id (T-23 to T-34).
+    pub(crate) fn init(
+        &mut self,
+        now: Millis,
+        transactional_id: &str,
+        timeout: Millis,
+        given: Option<(ProducerId, ProducerEpoch)>,
+        out: &mut Effects,
+    ) -> Result<Initialised, InitError> {
+        if transactional_id.is_empty() {
+            return Err(InitError::NoId);
+        }
+        if timeout.0 <= 0 || timeout > self.max_timeout {
+            return Err(InitError::BadTimeout);
+        }
+        let state = match self.table.get(transactional_id) {
+            None => Transaction::created(transactional_id.to_owned(), self.ids.take(out), timeout, now),
+            Some(known) => match known.init(given, timeout, now, || self.ids.take(out))? {
+                Init::Become(state) => state,
+                Init::Fence => return Ok(Initialised::Fence(fence(&mut self.ids, known, now, out))),
+            },
+        };
+        let owner = Initialised::Owner(state.producer_id, state.epoch);
+        let updated = TransactionUpdated { state, partitions: Vec::new(), offset_partitions: Vec::new() };
+        out.append(LogRecord::TransactionUpdated(updated));
+        Ok(owner)
+    }
+
+    /// EndTxn (T-100 to T-109).
+    pub(crate) fn end(
+        &mut self,
+        now: Millis,
+        transactional_id: &str,
+        ask: End,
+        out: &mut Effects,
+    ) -> Result<EndOutcome, EndError> {
+        if transactional_id.is_empty() {
+            return Err(EndError::NoId);
+        }
+        let known = self.table.get(transactional_id).ok_or(EndError::UnknownProducer)?;
+        match known.end(ask, now, || self.ids.take(out))? {
+            Ending::Replayed(producer_id, epoch) => Ok(EndOutcome::Replayed(producer_id, epoch)),
+            Ending::Now(ended) => {
+                Ok(EndOutcome::Now(Decision { ended, partitions: known.partitions.clone() }))
+            }
+        }
+    }
+
+    /// The abort of the transaction that has been overdue for longest (T-140).
+    pub(crate) fn overdue(&mut self, now: Millis, out: &mut Effects) -> Option<Decision> {
+        let (due, transactional_id) = self.open.first()?;
+        if *due >= now {
+            return None;
+        }
+        let known = self.table.get(transactional_id)?;
+        Some(fence(&mut self.ids, known, now, out))
+    }
+
+    /// Forgets ids that were idle for too long (T-143).
+    pub(crate) fn forget_idle(&self, now: Millis, out: &mut Effects) {
+        let expired = self.idle.iter().take_while(|(updated, _)| now.since(*updated) >= self.expiration);
+        for (_, transactional_id) in expired.take(FORGET_AT_ONCE) {
+            let transactional_id = transactional_id.clone();
+            out.append(LogRecord::TransactionForgotten(TransactionForgotten { transactional_id }));
+        }
+    }
+
+    /// When the next transaction is overdue or the next id expires.
+    pub(crate) fn deadline(&self) -> Option<Millis> {
+        let overdue = self.open.first().map(|(due, _)| due.after(Millis(1)));
+        let expiry = self.idle.first().map(|(updated, _)| updated.after(self.expiration));
+        overdue.into_iter().chain(expiry).min()
+    }
+
+    pub(crate) fn apply_reserved(&mut self, reserved: &ProducerIdsReserved) {
+        self.ids.apply(reserved);
+    }
+
+    pub(crate) fn apply_updated(&mut self, updated: &TransactionUpdated) {
+        self.put(Transaction {
+            state: updated.state.clone(),
+            partitions: updated.partitions.iter().copied().collect(),
+            offset_partitions: updated.offset_partitions.iter().copied().collect(),
+        });
+    }
+
+    pub(crate) fn apply_extended(&mut self, extended: &TransactionExtended) {
+        if let Some(known) = self.table.get_mut(&extended.transactional_id) {
+            known.partitions.extend(&extended.partitions);
+            known.offset_partitions.extend(&extended.offset_partitions);
+            known.state.updated = extended.at;
+        }
+    }
+
+    pub(crate) fn apply_ended(&mut self, ended: &TransactionEnded) {
+        self.put(Transaction {
+            state: ended.state.clone(),
+            partitions: BTreeSet::new(),
+            offset_partitions: BTreeSet::new(),
+        });
+    }
+
+    pub(crate) fn apply_forgotten(&mut self, forgotten: &TransactionForgotten) {
+        if let Some(gone) = self.table.remove(&forgotten.transactional_id) {
+            self.unlist(&gone.state);
+        }
+    }
+
+    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
+        self.ids.snapshot(rows);
+        for known in self.table.values() {
+            rows.push(LogRecord::TransactionUpdated(TransactionUpdated {
+                state: known.state.clone(),
+                partitions: known.partitions.iter().copied().collect(),
+                offset_partitions: known.offset_partitions.iter().copied().collect(),
+            }));
+        }
+    }
+
+    fn put(&mut self, next: Transaction) {
+        let name = next.state.transactional_id.clone();
+        if let Some(before) = self.table.get(&name) {
+            let before = before.state.clone();
+            self.unlist(&before);
+        }
+        match due(&next.state) {
+            (true, at) => self.open.insert((at, name.clone())),
+            (false, at) => self.idle.insert((at, name.clone())),
+        };
+        self.table.insert(name, next);
+    }
+
+    fn unlist(&mut self, state: &TransactionState) {
+        match due(state) {
+            (true, at) => self.open.remove(&(at, state.transactional_id.clone())),
+            (false, at) => self.idle.remove(&(at, state.transactional_id.clone())),
+        };
+    }
+}
+
+/// Whether the transaction is open, and its place in the order of due times.
+fn due(state: &TransactionState) -> (bool, Millis) {
+    match state.status {
+        TransactionStatus::Ongoing => (true, state.started.after(state.timeout)),
+        TransactionStatus::Empty | TransactionStatus::CompleteCommit | TransactionStatus::CompleteAbort => {
+            (false, state.updated)
+        }
+    }
+}
+
+/// Aborts an open transaction on the broker's own account, with version 2's bump (T-06, T-33, T-34, T-140).
+fn fence(ids: &mut ProducerIds, known: &Transaction, now: Millis, out: &mut Effects) -> Decision {
+    Decision { ended: known.ended(false, now, || ids.take(out)), partitions: known.partitions.clone() }
+}
