@@ -7,6 +7,7 @@ use std::process::ExitCode;
 mod e2e;
 mod kafka;
 mod process;
+mod schemas;
 mod tidy;
 
 /// `cargo xtask`: the chores of the repository.
@@ -23,6 +24,9 @@ enum Chore {
         #[arg(long)]
         dir: Option<std::path::PathBuf>,
     },
+    /// Import or check the facts of Kafka's messages.
+    #[command(subcommand)]
+    Schemas(schemas::Schemas),
     /// Run stock clients against Ottla or Apache Kafka and print who can do what.
     E2e(e2e::Options),
 }
@@ -31,6 +35,7 @@ fn main() -> ExitCode {
     let outcome = match Chore::parse() {
         Chore::Tidy => tidy::run(),
         Chore::Kafka { port, dir } => kafka::run(port, dir),
+        Chore::Schemas(what) => schemas::run(&what),
         Chore::E2e(options) => e2e::run(&options),
     };
     match outcome {

@@ -1,0 +1,39 @@
+//! Kafka's wire protocol: bytes to messages and back.
+//! It must not know sockets, brokers, topics or logs: it turns bytes into values and values into bytes, nothing else.
+//!
+//! - [`messages`]: a plain struct per message, generated from `schemas/`, with [`Message::decode`] and [`Message::encode`]
+//!   for every valid version; [`tables`] describes the same messages as data.
+//! - [`frame`]: what stands around a message on a connection.
+//! - [`Reader`] and [`Writer`]: the two ends of every codec. Reading shares the frame's buffer; nothing is allocated on the
+//!   word of a length that the frame cannot hold.
+//! - [`ErrorCode`], [`ApiKey`]: open numbers with known names.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod error;
+mod error_code;
+pub mod frame;
+pub mod messages;
+mod numbers;
+mod reader;
+mod records;
+pub mod tables;
+mod tags;
+mod text;
+mod uuid;
+mod versions;
+mod writer;
+
+pub use api::{ApiInfo, ApiKey, request_header_version, response_header_version};
+pub use error::{At, DecodeError, DecodeProblem, EncodeError, EncodeProblem};
+pub use error_code::ErrorCode;
+pub use messages::{API_TABLE, Message, Request, Response};
+pub use numbers::{Number, Numbers, NumbersIter};
+pub use reader::{Reader, TagReader};
+pub use records::Records;
+pub use tags::{TagCursor, Tags};
+pub use text::{NotUtf8, Text};
+pub use uuid::Uuid;
+pub use versions::Versions;
+pub use writer::Writer;
