@@ -140,24 +140,16 @@ func groupRebalance(w *world) (string, error) {
 		return "", err
 	}
 	defer feed.Close()
-	var records []*kgo.Record
-	for i := range 200 {
-		records = append(records, text(topic, i%4, fmt.Sprint(i)))
-	}
-	if err := w.send(feed, records...); err != nil {
+	if err := w.feed(feed, topic, 0, 80); err != nil {
 		return "", err
 	}
 	a, err := w.join(topic, "")
 	if err != nil {
 		return "", err
 	}
-	if err := w.until("the first member owns all and has read 60", func() (bool, error) {
-		owned, _, read := a.now()
-		return len(owned) == 4 && read >= 60, nil
-	}); err != nil {
+	if err := w.progress("the first member", a, []*member{a}, 80); err != nil {
 		return "", err
 	}
-	a.cl.PauseFetchTopics(topic) // so that something is left for the second member
 	b, err := w.join(topic, "")
 	if err != nil {
 		return "", err
@@ -165,17 +157,49 @@ func groupRebalance(w *world) (string, error) {
 	if err := w.shared(a, b); err != nil {
 		return "", err
 	}
-	a.cl.ResumeFetchTopics(topic)
+	if err := w.feed(feed, topic, 80, 140); err != nil {
+		return "", err
+	}
+	if err := w.progress("both members", nil, []*member{a, b}, 140); err != nil {
+		return "", err
+	}
 	a.close()
-	if err := w.until("the second member owns all and all is read", func() (bool, error) {
-		owned, _, read := b.now()
-		_, _, before := a.now()
-		return len(owned) == 4 && before+read >= 200, nil
-	}); err != nil {
+	if err := w.progress("the second member", b, []*member{a, b}, 140); err != nil {
+		return "", err
+	}
+	if err := w.feed(feed, topic, 140, 200); err != nil {
+		return "", err
+	}
+	if err := w.progress("the second member", b, []*member{a, b}, 200); err != nil {
 		return "", err
 	}
 	b.close()
 	return w.readOnce(topic, a, b)
+}
+
+// Produces the records [from, to), one after the other over four partitions.
+func (w *world) feed(cl *kgo.Client, topic string, from, to int) error {
+	var records []*kgo.Record
+	for i := from; i < to; i++ {
+		records = append(records, text(topic, i%4, fmt.Sprint(i)))
+	}
+	return w.send(cl, records...)
+}
+
+// Waits until all members together have read so much and the owner, if any, owns all partitions.
+func (w *world) progress(who string, owner *member, all []*member, want int) error {
+	return w.until(fmt.Sprintf("%s: %d records read", who, want), func() (bool, error) {
+		total := 0
+		for _, m := range all {
+			_, _, read := m.now()
+			total += read
+		}
+		if owner == nil {
+			return total >= want, nil
+		}
+		owned, _, _ := owner.now()
+		return len(owned) == 4 && total >= want, nil
+	})
 }
 
 // Each of the 200 records was read once by one of the two, and the committed offsets say so too.
