@@ -1,8 +1,10 @@
 //! What a step hands to the host: records to append, replies to send, readers to wake.
 
 use crate::catalog::CatalogAnswer;
-use ottla_types::TopicPartition;
+use crate::ops::{Appended, DeleteRecordsError, MarkerError, ProduceError};
+use crate::transaction::{EndError, InitError, TransactionError};
 use ottla_types::record::LogRecord;
+use ottla_types::{Offset, ProducerEpoch, ProducerId, TopicPartition};
 
 /// The host's name for a request that waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +31,20 @@ pub enum Effect {
 pub enum Answer {
     /// To the catalog's inputs.
     Catalog(CatalogAnswer),
+    /// To Produce: a result for each batch, in order.
+    Produced(Vec<Result<Appended, ProduceError>>),
+    /// To InitProducerId.
+    ProducerId(Result<(ProducerId, ProducerEpoch), InitError>),
+    /// To AddPartitionsToTxn: a result for each partition, in order.
+    PartitionsInTransaction(Vec<Result<(), TransactionError>>),
+    /// To AddOffsetsToTxn.
+    OffsetsInTransaction(Result<(), TransactionError>),
+    /// To EndTxn: producer id and epoch of the client's next transaction.
+    TransactionEnded(Result<(ProducerId, ProducerEpoch), EndError>),
+    /// To WriteTxnMarkers: for each marker a result for each partition, in order.
+    MarkersWritten(Vec<Vec<Result<(), MarkerError>>>),
+    /// To DeleteRecords: for each partition the first offset that can be read afterwards, in order.
+    RecordsDeleted(Vec<Result<Offset, DeleteRecordsError>>),
 }
 
 /// The effects of one or more steps, in order.

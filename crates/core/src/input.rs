@@ -1,6 +1,6 @@
 //! Everything a shard can be asked or told.
 
-use crate::catalog;
+use crate::{catalog, ops};
 use ottla_types::LogPosition;
 
 /// One event for [`crate::Shard::step`].
@@ -18,4 +18,18 @@ pub enum Input {
     CreatePartitions(catalog::CreatePartitions),
     /// IncrementalAlterConfigs and AlterConfigs.
     AlterConfigs(catalog::AlterConfigs),
+    /// Produce.
+    Produce(ops::Produce),
+    /// InitProducerId.
+    InitProducerId(ops::InitProducerId),
+    /// AddPartitionsToTxn, one transaction of it.
+    AddPartitionsToTxn(ops::AddPartitionsToTxn),
+    /// AddOffsetsToTxn.
+    AddOffsetsToTxn(ops::AddOffsetsToTxn),
+    /// EndTxn.
+    EndTxn(ops::EndTxn),
+    /// WriteTxnMarkers.
+    WriteTxnMarkers(ops::WriteTxnMarkers),
+    /// DeleteRecords.
+    DeleteRecords(ops::DeleteRecords),
 }

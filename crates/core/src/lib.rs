@@ -17,6 +17,8 @@ pub mod config;
 mod effect;
 mod hash;
 mod input;
+pub mod ops;
+pub mod partition;
 mod shard;
 pub mod transaction;
 

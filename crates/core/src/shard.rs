@@ -4,6 +4,8 @@ use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::effect::Effects;
 use crate::input::Input;
+use crate::ops::Sweeps;
+use crate::partition::Partitions;
 use crate::transaction::Transactions;
 use ottla_types::record::LogRecord;
 use ottla_types::{LogPosition, Millis};
@@ -21,7 +23,9 @@ pub struct Applied {
 #[derive(Debug)]
 pub struct Shard {
     pub(crate) catalog: Catalog,
+    pub(crate) partitions: Partitions,
     pub(crate) transactions: Transactions,
+    pub(crate) sweeps: Sweeps,
     cluster_id: Option<String>,
 }
 
@@ -29,7 +33,9 @@ impl Shard {
     /// A shard without any state, under the given settings.
     pub fn new(settings: Settings) -> Shard {
         Shard {
+            partitions: Partitions::default(),
             transactions: Transactions::new(&settings),
+            sweeps: Sweeps::default(),
             catalog: Catalog::new(settings),
             cluster_id: None,
         }
@@ -44,26 +50,57 @@ impl Shard {
             Input::DeleteTopics(ask) => self.catalog.delete_topics(now, ask, out),
             Input::CreatePartitions(ask) => self.catalog.create_partitions(ask, out),
             Input::AlterConfigs(ask) => self.catalog.alter_configs(ask, out),
+            Input::Produce(ask) => self.produce(now, ask, out),
+            Input::InitProducerId(ask) => self.init_producer_id(now, ask, out),
+            Input::AddPartitionsToTxn(ask) => self.add_partitions(now, ask, out),
+            Input::AddOffsetsToTxn(ask) => self.add_offsets(now, ask, out),
+            Input::EndTxn(ask) => self.end_txn(now, ask, out),
+            Input::WriteTxnMarkers(ask) => self.write_txn_markers(now, ask, out),
+            Input::DeleteRecords(ask) => self.delete_records(ask, out),
         }
     }
 
     /// Takes a record that the log accepted, live or on replay. The sole change of durable state; it cannot fail.
     pub fn apply(&mut self, at: Applied, record: &LogRecord) {
-        let _ = at;
         match record {
             LogRecord::ClusterCreated(created) => self.cluster_id = Some(created.cluster_id.clone()),
-            LogRecord::TopicCreated(created) => self.catalog.apply_created(created),
-            LogRecord::TopicDeleted(deleted) => self.catalog.apply_deleted(deleted),
-            LogRecord::PartitionsAdded(added) => self.catalog.apply_partitions(added),
+            LogRecord::TopicCreated(created) => {
+                self.catalog.apply_created(created);
+                self.partitions.apply_count(created.id, created.partitions);
+            }
+            LogRecord::TopicDeleted(deleted) => {
+                self.catalog.apply_deleted(deleted);
+                self.partitions.apply_topic_deleted(deleted.id);
+            }
+            LogRecord::PartitionsAdded(added) => {
+                self.catalog.apply_partitions(added);
+                self.partitions.apply_count(added.id, added.partitions);
+            }
             LogRecord::TopicConfigured(configured) => self.catalog.apply_topic_configs(configured),
             LogRecord::BrokerConfigured(configured) => self.catalog.apply_broker_configs(configured),
+            LogRecord::ProducerIdsReserved(reserved) => self.transactions.apply_reserved(reserved),
+            LogRecord::TransactionUpdated(updated) => self.transactions.apply_updated(updated),
+            LogRecord::TransactionExtended(extended) => self.transactions.apply_extended(extended),
+            LogRecord::TransactionEnded(ended) => {
+                self.partitions.apply_ended(at.position, ended);
+                self.transactions.apply_ended(ended);
+            }
+            LogRecord::TransactionForgotten(forgotten) => self.transactions.apply_forgotten(forgotten),
+            LogRecord::BatchAppended(_)
+            | LogRecord::MarkerAppended(_)
+            | LogRecord::LogStartMoved(_)
+            | LogRecord::ProducersExpired(_)
+            | LogRecord::PartitionRestored(_)
+            | LogRecord::BatchesRestored(_)
+            | LogRecord::ProducerRestored(_)
+            | LogRecord::AbortedRestored(_) => self.partitions.apply(at, record),
             _ => {}
         }
     }
 
     /// The earliest time at which [`Input::Tick`] has something to do.
     pub fn deadline(&self) -> Option<Millis> {
-        None
+        Some(self.next_sweep())
     }
 
     /// The durable state as records that rebuild it, in an order in which they can be applied.
@@ -74,6 +111,8 @@ impl Shard {
             rows.push(LogRecord::ClusterCreated(ottla_types::record::ClusterCreated { cluster_id }));
         }
         self.catalog.snapshot(&mut rows);
+        self.partitions.snapshot(&mut rows);
+        self.transactions.snapshot(&mut rows);
         rows
     }
 
@@ -82,16 +121,26 @@ impl Shard {
         &self.catalog
     }
 
+    /// The partitions: what readers may see of them.
+    pub fn partitions(&self) -> &Partitions {
+        &self.partitions
+    }
+
+    /// The transactional ids.
+    pub fn transactions(&self) -> &Transactions {
+        &self.transactions
+    }
+
     /// The cluster id, once the log has one.
     pub fn cluster_id(&self) -> Option<&str> {
         self.cluster_id.as_deref()
     }
 
     fn tick(&mut self, now: Millis, out: &mut Effects) {
-        let _ = (now, out);
+        self.sweep(now, out);
     }
 
     fn durable(&mut self, position: LogPosition, out: &mut Effects) {
-        let _ = (position, out);
+        self.partitions.durable(position, out);
     }
 }

@@ -18,6 +18,7 @@ mod table;
 mod view;
 
 pub use table::Transactions;
+pub(crate) use table::{Decision, EndOutcome, Initialised};
 pub use view::TransactionFilter;
 
 use ottla_types::record::{

@@ -1,0 +1,57 @@
+//! DeleteRecords: the log of a partition starts later.
+
+use crate::effect::{Answer, Effects, Ticket};
+use crate::shard::Shard;
+use ottla_types::record::{LogRecord, LogStartMoved};
+use ottla_types::{Offset, TopicPartition};
+
+/// Deletes the records of partitions before an offset each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteRecords {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// Partition and its new first offset; -1 for the high watermark.
+    pub partitions: Vec<(TopicPartition, Offset)>,
+}
+
+/// Why records were not deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteRecordsError {
+    /// No such partition.
+    UnknownPartition,
+    /// The offset is negative or beyond the high watermark.
+    OutOfRange,
+    /// The topic's cleanup policy does not delete.
+    NotByPolicy,
+}
+
+impl Shard {
+    pub(crate) fn delete_records(&mut self, ask: DeleteRecords, out: &mut Effects) {
+        let delete = |(at, offset): &(TopicPartition, Offset)| self.delete_before(*at, *offset, out);
+        let results = ask.partitions.iter().map(delete).collect();
+        out.reply(ask.ticket, Answer::RecordsDeleted(results));
+    }
+
+    /// The first offset that can be read afterwards.
+    fn delete_before(
+        &self,
+        at: TopicPartition,
+        offset: Offset,
+        out: &mut Effects,
+    ) -> Result<Offset, DeleteRecordsError> {
+        let topic = self.catalog.topic(at.topic).ok_or(DeleteRecordsError::UnknownPartition)?;
+        let partition = self.partitions.get(at).ok_or(DeleteRecordsError::UnknownPartition)?;
+        if !topic.settings.delete {
+            return Err(DeleteRecordsError::NotByPolicy);
+        }
+        let log_start = if offset == Offset::NONE { partition.high_watermark() } else { offset };
+        if log_start < Offset(0) || log_start > partition.high_watermark() {
+            return Err(DeleteRecordsError::OutOfRange);
+        }
+        if log_start <= partition.log_start() {
+            return Ok(partition.log_start());
+        }
+        out.append(LogRecord::LogStartMoved(LogStartMoved { partition: at, log_start }));
+        Ok(log_start)
+    }
+}

@@ -1,0 +1,44 @@
+//! InitProducerId: a producer gets its id and epoch.
+
+use crate::effect::{Answer, Effects, Ticket};
+use crate::shard::Shard;
+use crate::transaction::{InitError, Initialised};
+use ottla_types::{Millis, ProducerEpoch, ProducerId};
+
+/// Asks for a producer id, or for the next epoch of a transactional id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitProducerId {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// The transactional id; none for a producer that is only idempotent.
+    pub transactional_id: Option<String>,
+    /// Transaction timeout in milliseconds.
+    pub timeout: Millis,
+    /// Producer id and epoch that the client has (KIP-360).
+    pub given: Option<(ProducerId, ProducerEpoch)>,
+}
+
+impl Shard {
+    pub(crate) fn init_producer_id(&mut self, now: Millis, ask: InitProducerId, out: &mut Effects) {
+        let result = self.judge_init(now, &ask, out);
+        out.reply(ask.ticket, Answer::ProducerId(result));
+    }
+
+    fn judge_init(
+        &mut self,
+        now: Millis,
+        ask: &InitProducerId,
+        out: &mut Effects,
+    ) -> Result<(ProducerId, ProducerEpoch), InitError> {
+        let Some(transactional_id) = &ask.transactional_id else {
+            return Ok((self.transactions.fresh_producer_id(out), ProducerEpoch(0)));
+        };
+        match self.transactions.init(now, transactional_id, ask.timeout, ask.given, out)? {
+            Initialised::Owner(producer_id, epoch) => Ok((producer_id, epoch)),
+            Initialised::Fence(decision) => {
+                self.end(decision, out);
+                Err(InitError::Concurrent)
+            }
+        }
+    }
+}

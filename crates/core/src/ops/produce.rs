@@ -1,0 +1,284 @@
+//! Produce: batches are appended, in a transaction or not, once each (T-40 to T-73).
+
+use crate::catalog::Topic;
+use crate::effect::{Answer, Effects, Ticket};
+use crate::partition::{LEADER_EPOCH, Partition, ProducerRefusal, Verdict};
+use crate::shard::Shard;
+use crate::transaction::{TransactionCheck, TransactionClaim, TransactionError};
+use bytes::Bytes;
+use ottla_types::record::{BatchAppended, LogRecord, ProducerBatch};
+use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicPartition};
+use std::collections::BTreeSet;
+
+/// Appends batches, one for each partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Produce {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// The transactional id, if any.
+    pub transactional_id: Option<String>,
+    /// What happens to partitions that are not in the transaction yet.
+    pub check: TransactionCheck,
+    /// The batches.
+    pub batches: Vec<ProduceBatch>,
+}
+
+/// A batch whose bytes were found sound: header, checksum, count, and keys if the topic is compacted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProduceBatch {
+    /// Where it goes.
+    pub partition: TopicPartition,
+    /// What its header says.
+    pub summary: BatchSummary,
+    /// Its bytes.
+    pub payload: Bytes,
+}
+
+/// A batch that is in the log, by this request or an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Offset of its first record.
+    pub base_offset: Offset,
+    /// The broker's time in its records, none if they carry the producer's. A duplicate's is its original's timestamp (T-41).
+    pub log_append_time: Millis,
+    /// The first offset of the partition that can be read.
+    pub log_start: Offset,
+}
+
+/// Why a batch was not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProduceError {
+    /// No such partition.
+    UnknownPartition,
+    /// The partition occurs twice in one request.
+    RepeatedPartition,
+    /// A transactional batch without a transactional id (T-60).
+    NoTransactionalId,
+    /// The request's transactional batches are from several producers, or the id belongs to another producer (T-56, T-64).
+    UnknownProducer,
+    /// The epoch is stale (T-44, T-62, T-64).
+    StaleEpoch,
+    /// The partition is not in the producer's transaction (T-64).
+    NotInTransaction,
+    /// Not transactional, while its producer has a transaction open here (T-55).
+    OutsideTransaction,
+    /// The sequence numbers do not follow (T-42, T-45 to T-48).
+    OutOfOrder,
+    /// The batch is above `max.message.bytes`.
+    TooLarge {
+        /// The bound, in bytes.
+        most: i64,
+    },
+    /// A timestamp is too far from the broker's clock.
+    BadTimestamp,
+    /// The batch contradicts itself: why.
+    Invalid(&'static str),
+}
+
+impl Shard {
+    pub(crate) fn produce(&mut self, now: Millis, ask: Produce, out: &mut Effects) {
+        let mut verdicts = self.preconditions(&ask);
+        self.admit_batches(now, &ask, &mut verdicts, out);
+        let append = |(batch, verdict): (ProduceBatch, Result<(), ProduceError>)| {
+            verdict.and_then(|()| self.append_batch(now, ask.check, batch, out))
+        };
+        let results = ask.batches.into_iter().zip(verdicts).map(append).collect();
+        out.reply(ask.ticket, Answer::Produced(results));
+    }
+
+    /// What is refused before any transaction is asked about (T-49, T-56, T-57, T-60, T-61).
+    fn preconditions(&self, ask: &Produce) -> Vec<Result<(), ProduceError>> {
+        let owners: BTreeSet<_> = transactional(ask).map(|batch| owner(&batch.summary)).collect();
+        let mut seen = BTreeSet::new();
+        let judge = |batch: &ProduceBatch| {
+            if owners.len() > 1 {
+                return Err(ProduceError::UnknownProducer);
+            }
+            if self.partitions.get(batch.partition).is_none() {
+                return Err(ProduceError::UnknownPartition);
+            }
+            if !seen.insert(batch.partition) {
+                return Err(ProduceError::RepeatedPartition);
+            }
+            if batch.summary.transactional && ask.transactional_id.is_none() {
+                return Err(ProduceError::NoTransactionalId);
+            }
+            check_shape(&batch.summary)
+        };
+        ask.batches.iter().map(judge).collect()
+    }
+
+    /// Asks the transaction about the transactional batches that are left (T-62 to T-72).
+    fn admit_batches(
+        &self,
+        now: Millis,
+        ask: &Produce,
+        verdicts: &mut [Result<(), ProduceError>],
+        out: &mut Effects,
+    ) {
+        let Some(transactional_id) = &ask.transactional_id else { return };
+        let mut asked = Vec::new();
+        for (index, batch) in ask.batches.iter().enumerate() {
+            if verdicts[index].is_ok() && batch.summary.transactional {
+                match self.known_to_partition(batch) {
+                    Known::Open => {}
+                    Known::Stale => verdicts[index] = Err(ProduceError::StaleEpoch),
+                    Known::No => asked.push(index),
+                }
+            }
+        }
+        let Some(first) = asked.first() else { return };
+        let (producer_id, producer_epoch) = owner(&ask.batches[*first].summary);
+        let transactional_id = transactional_id.clone();
+        let claim = TransactionClaim { transactional_id, producer_id, producer_epoch, check: ask.check };
+        let groups: Vec<&[usize]> = match ask.check {
+            TransactionCheck::Add => vec![&asked],
+            TransactionCheck::Verify => asked.chunks(1).collect(),
+        };
+        for group in groups {
+            let data: Vec<_> = group.iter().map(|index| ask.batches[*index].partition).collect();
+            if let Err(error) = self.admit(now, &claim, &data, &[], out) {
+                group.iter().for_each(|index| verdicts[*index] = Err(error.into()));
+            }
+        }
+    }
+
+    /// T-62, T-63: a transaction that is open at the partition needs no further question.
+    fn known_to_partition(&self, batch: &ProduceBatch) -> Known {
+        let partition = self.partitions.get(batch.partition);
+        let Some(known) = partition.and_then(|partition| partition.producer(batch.summary.producer_id))
+        else {
+            return Known::No;
+        };
+        if known.epoch > batch.summary.producer_epoch {
+            Known::Stale
+        } else if known.epoch == batch.summary.producer_epoch && known.transaction_start.is_some() {
+            Known::Open
+        } else {
+            Known::No
+        }
+    }
+
+    fn append_batch(
+        &self,
+        now: Millis,
+        check: TransactionCheck,
+        batch: ProduceBatch,
+        out: &mut Effects,
+    ) -> Result<Appended, ProduceError> {
+        let topic = self.catalog.topic(batch.partition.topic).ok_or(ProduceError::UnknownPartition)?;
+        let partition = self.partitions.get(batch.partition).ok_or(ProduceError::UnknownPartition)?;
+        check_against_topic(now, topic, &batch.summary)?;
+        let from_zero = batch.summary.transactional && check == TransactionCheck::Add;
+        match partition.judge_batch(&batch.summary, from_zero)? {
+            Verdict::Duplicate(original) => Ok(already_there(partition, &original)),
+            Verdict::Append => {
+                let (record, appended) = placed(now, topic, partition, batch);
+                out.append(record);
+                Ok(appended)
+            }
+        }
+    }
+}
+
+/// What a partition knows of a transactional batch's producer.
+enum Known {
+    /// It has a transaction of this epoch open here.
+    Open,
+    /// Its epoch went on.
+    Stale,
+    /// Nothing that settles it.
+    No,
+}
+
+fn transactional(ask: &Produce) -> impl Iterator<Item = &ProduceBatch> {
+    ask.batches.iter().filter(|batch| batch.summary.transactional)
+}
+
+fn owner(summary: &BatchSummary) -> (ProducerId, ProducerEpoch) {
+    (summary.producer_id, summary.producer_epoch)
+}
+
+/// What a client's batch may never be, whatever the topic (T-49, T-57).
+fn check_shape(batch: &BatchSummary) -> Result<(), ProduceError> {
+    if batch.control {
+        return Err(ProduceError::Invalid("clients may not write control batches"));
+    }
+    if batch.record_count < 1 || batch.last_offset_delta != batch.record_count - 1 {
+        return Err(ProduceError::Invalid("the last offset delta is not the number of records less one"));
+    }
+    if !batch.producer_id.is_some() {
+        let ok = !batch.transactional;
+        return if ok {
+            Ok(())
+        } else {
+            Err(ProduceError::Invalid("a transactional batch needs a producer id"))
+        };
+    }
+    if batch.base_sequence < 0 || batch.producer_epoch < ProducerEpoch(0) {
+        return Err(ProduceError::Invalid("a producer id needs an epoch and a sequence number from 0 on"));
+    }
+    Ok(())
+}
+
+/// The topic's bounds on size and time.
+fn check_against_topic(now: Millis, topic: &Topic, batch: &BatchSummary) -> Result<(), ProduceError> {
+    let settings = &topic.settings;
+    if i64::from(batch.size) > settings.max_message_bytes {
+        return Err(ProduceError::TooLarge { most: settings.max_message_bytes });
+    }
+    if settings.timestamp_type == TimestampType::LogAppendTime {
+        return Ok(());
+    }
+    let (first, last) = (batch.base_timestamp, batch.max_timestamp);
+    let too_early = first >= Millis(0) && now.since(first) > settings.timestamp_before_max;
+    let too_late = last >= Millis(0) && last.since(now) > settings.timestamp_after_max;
+    if too_early || too_late { Err(ProduceError::BadTimestamp) } else { Ok(()) }
+}
+
+/// The batch at the partition's end, with the timestamps it is stored with.
+fn placed(now: Millis, topic: &Topic, partition: &Partition, batch: ProduceBatch) -> (LogRecord, Appended) {
+    let ProduceBatch { partition: at, mut summary, payload } = batch;
+    summary.timestamp_type = topic.settings.timestamp_type;
+    let log_append_time = match topic.settings.timestamp_type {
+        TimestampType::CreateTime => Millis::NONE,
+        TimestampType::LogAppendTime => {
+            summary.max_timestamp = now;
+            now
+        }
+    };
+    let base_offset = partition.next_offset();
+    let leader_epoch = LEADER_EPOCH;
+    let record = BatchAppended { partition: at, base_offset, leader_epoch, at: now, summary, payload };
+    let appended = Appended { base_offset, log_append_time, log_start: partition.log_start() };
+    (LogRecord::BatchAppended(record), appended)
+}
+
+fn already_there(partition: &Partition, original: &ProducerBatch) -> Appended {
+    Appended {
+        base_offset: original.first_offset,
+        log_append_time: original.timestamp,
+        log_start: partition.log_start(),
+    }
+}
+
+impl From<TransactionError> for ProduceError {
+    fn from(error: TransactionError) -> ProduceError {
+        match error {
+            TransactionError::NoId => ProduceError::NoTransactionalId,
+            TransactionError::UnknownProducer => ProduceError::UnknownProducer,
+            TransactionError::Fenced => ProduceError::StaleEpoch,
+            TransactionError::NotInTransaction => ProduceError::NotInTransaction,
+        }
+    }
+}
+
+impl From<ProducerRefusal> for ProduceError {
+    fn from(refusal: ProducerRefusal) -> ProduceError {
+        match refusal {
+            ProducerRefusal::StaleEpoch => ProduceError::StaleEpoch,
+            ProducerRefusal::OutOfOrder => ProduceError::OutOfOrder,
+            ProducerRefusal::OutsideTransaction => ProduceError::OutsideTransaction,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! WriteTxnMarkers: an administrator ends a transaction at a partition (T-234).
+
+use crate::effect::{Answer, Effects, Ticket};
+use crate::shard::Shard;
+use ottla_types::record::{LogRecord, Marker, MarkerAppended};
+use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
+use std::collections::BTreeMap;
+
+/// Writes markers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteTxnMarkers {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// The markers.
+    pub markers: Vec<TxnMarker>,
+}
+
+/// One marker for some partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TxnMarker {
+    /// The producer.
+    pub producer_id: ProducerId,
+    /// Its epoch.
+    pub producer_epoch: ProducerEpoch,
+    /// Epoch of the coordinator that decided.
+    pub coordinator_epoch: i32,
+    /// COMMIT, else ABORT.
+    pub commit: bool,
+    /// Written by the rules of transaction version 2: the epoch must be above the producer's (T-125).
+    pub bumped: bool,
+    /// The partitions.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// Why a marker was not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkerError {
+    /// No such partition.
+    UnknownPartition,
+    /// The epoch is too low (T-125).
+    StaleEpoch,
+    /// A later coordinator has spoken (T-126).
+    CoordinatorFenced,
+}
+
+/// What a marker comes to at one partition.
+enum Marking {
+    Append,
+    /// It is a repetition: nothing to do (T-125).
+    Done,
+}
+
+impl Shard {
+    pub(crate) fn write_txn_markers(&mut self, now: Millis, ask: WriteTxnMarkers, out: &mut Effects) {
+        let mut written = Written::default();
+        let mut results = Vec::with_capacity(ask.markers.len());
+        for asked in &ask.markers {
+            let write = |at: &TopicPartition| self.write_marker(now, asked, *at, &mut written, out);
+            results.push(asked.partitions.iter().map(write).collect());
+        }
+        out.reply(ask.ticket, Answer::MarkersWritten(results));
+    }
+
+    fn write_marker(
+        &self,
+        now: Millis,
+        asked: &TxnMarker,
+        at: TopicPartition,
+        written: &mut Written,
+        out: &mut Effects,
+    ) -> Result<(), MarkerError> {
+        let partition = self.partitions.get(at).ok_or(MarkerError::UnknownPartition)?;
+        let before = match written.producers.get(&(at, asked.producer_id)) {
+            Some(marker) => Some((marker.producer_epoch, marker.coordinator_epoch, false)),
+            None => partition
+                .producer(asked.producer_id)
+                .map(|known| (known.epoch, known.coordinator_epoch, known.transaction_start.is_some())),
+        };
+        if let Some((epoch, coordinator_epoch, open)) = before
+            && let Marking::Done = judge(asked, epoch, coordinator_epoch, open)?
+        {
+            return Ok(());
+        }
+        let marker = Marker {
+            commit: asked.commit,
+            producer_id: asked.producer_id,
+            producer_epoch: asked.producer_epoch,
+            coordinator_epoch: asked.coordinator_epoch,
+            at: now,
+        };
+        let count = written.counts.entry(at).or_default();
+        let offset = partition.next_offset().plus(*count);
+        *count += 1;
+        written.producers.insert((at, asked.producer_id), marker);
+        out.append(LogRecord::MarkerAppended(MarkerAppended { partition: at, marker, offset }));
+        Ok(())
+    }
+}
+
+/// The markers of one step: none of them is applied yet.
+#[derive(Default)]
+struct Written {
+    counts: BTreeMap<TopicPartition, i64>,
+    producers: BTreeMap<(TopicPartition, ProducerId), Marker>,
+}
+
+/// Judges a marker against what the partition knows of its producer (T-125, T-126).
+fn judge(
+    asked: &TxnMarker,
+    epoch: ProducerEpoch,
+    coordinator_epoch: i32,
+    open: bool,
+) -> Result<Marking, MarkerError> {
+    if asked.producer_epoch < epoch {
+        return Err(MarkerError::StaleEpoch);
+    }
+    let last = epoch == ProducerEpoch(i16::MAX);
+    if asked.bumped && asked.producer_epoch == epoch && !last {
+        return if open { Err(MarkerError::StaleEpoch) } else { Ok(Marking::Done) };
+    }
+    if asked.coordinator_epoch < coordinator_epoch {
+        return Err(MarkerError::CoordinatorFenced);
+    }
+    Ok(Marking::Append)
+}

@@ -1,0 +1,197 @@
+//! A partition: its bounds, where its batches lie, its producers and its transactions.
+//!
+//! ```text
+//!   log start        last stable        high watermark      next offset
+//!      │ read by all      │ read uncommitted   │ not durable yet  │
+//!      ├──────────────────┼────────────────────┼──────────────────┤
+//! ```
+//!
+//! The high watermark is volatile: it follows what the host calls durable. All else comes from records alone.
+
+mod index;
+mod live;
+mod open;
+mod producer;
+mod retention;
+mod table;
+mod view;
+
+pub(crate) use producer::{ProducerRefusal, Verdict};
+pub(crate) use retention::Keep;
+pub use table::Partitions;
+pub use view::{Isolation, OutOfRange, ReadPlan};
+
+use index::BatchIndex;
+use open::OpenTransactions;
+use ottla_types::record::{AbortedRestored, BatchesRestored};
+use ottla_types::record::{
+    AbortedTransaction, BatchAppended, BatchPlace, LogRecord, Marker, PartitionRestored, ProducerRestored,
+    ProducerState, StoredBatch,
+};
+use ottla_types::{BatchSummary, LogPosition, Offset, ProducerId, TopicPartition};
+use producer::Producers;
+use std::collections::VecDeque;
+
+/// Leader epoch of every partition: one node leads all of them for ever.
+pub const LEADER_EPOCH: i32 = 0;
+
+/// Rows of a snapshot hold at most this many batches or aborted transactions.
+const ROW: usize = 1024;
+
+/// One partition.
+#[derive(Debug, Default)]
+pub struct Partition {
+    log_start: Offset,
+    next_offset: Offset,
+    high_watermark: Offset,
+    index: BatchIndex,
+    producers: Producers,
+    open: OpenTransactions,
+    aborted: VecDeque<AbortedTransaction>,
+}
+
+impl Partition {
+    /// The first offset that can be read.
+    pub fn log_start(&self) -> Offset {
+        self.log_start
+    }
+
+    /// The offset the next record takes.
+    pub fn next_offset(&self) -> Offset {
+        self.next_offset
+    }
+
+    /// The end of what is durable, and so of what is shown to anybody.
+    pub fn high_watermark(&self) -> Offset {
+        self.high_watermark
+    }
+
+    /// The end of what is decided: below it no transaction is open, nor one whose end is not durable (T-200, T-213).
+    pub fn last_stable(&self) -> Offset {
+        let unstable = self.open.first().unwrap_or(self.high_watermark).max(self.log_start);
+        unstable.min(self.high_watermark)
+    }
+
+    /// Bytes of all batches that can be read.
+    pub fn bytes(&self) -> u64 {
+        self.index.bytes()
+    }
+
+    /// All known producers, by id (T-230).
+    pub fn producers(&self) -> impl Iterator<Item = &ProducerState> {
+        self.producers.iter()
+    }
+
+    pub(crate) fn producer(&self, id: ProducerId) -> Option<&ProducerState> {
+        self.producers.get(id)
+    }
+
+    pub(crate) fn judge_batch(
+        &self,
+        summary: &BatchSummary,
+        first_must_be_zero: bool,
+    ) -> Result<Verdict, ProducerRefusal> {
+        self.producers.judge(summary, first_must_be_zero)
+    }
+
+    /// Takes in a batch; no judgement here (T-58).
+    pub(crate) fn apply_batch(&mut self, appended: &BatchAppended, position: LogPosition) -> StoredBatch {
+        let last_offset = appended.base_offset.plus(i64::from(appended.summary.last_offset_delta));
+        let stored = StoredBatch {
+            base_offset: appended.base_offset,
+            last_offset,
+            max_timestamp: appended.summary.max_timestamp,
+            appended: appended.at,
+            place: BatchPlace::Log { position, size: appended.summary.size },
+        };
+        self.index.push(stored);
+        self.next_offset = last_offset.plus(1);
+        if let Some(opened) = self.producers.append(appended, last_offset) {
+            self.open.begin(opened, appended.summary.producer_id);
+        }
+        stored
+    }
+
+    /// Takes in a marker (T-128).
+    pub(crate) fn apply_marker(&mut self, marker: &Marker, offset: Offset) {
+        self.index.push(StoredBatch {
+            base_offset: offset,
+            last_offset: offset,
+            max_timestamp: marker.at,
+            appended: marker.at,
+            place: BatchPlace::Marker(*marker),
+        });
+        self.next_offset = offset.plus(1);
+        let Some(first_offset) = self.producers.mark(marker) else { return };
+        self.open.end(first_offset, marker.producer_id, offset);
+        if !marker.commit && first_offset < offset {
+            let producer_id = marker.producer_id;
+            self.aborted.push_back(AbortedTransaction { producer_id, first_offset, marker_offset: offset });
+        }
+    }
+
+    /// Drops whole batches below the new start and what else nobody can ask for; returns the batches.
+    pub(crate) fn apply_log_start(&mut self, log_start: Offset) -> Vec<StoredBatch> {
+        self.log_start = self.log_start.max(log_start);
+        self.next_offset = self.next_offset.max(self.log_start);
+        while self.aborted.front().is_some_and(|aborted| aborted.marker_offset < self.log_start) {
+            self.aborted.pop_front();
+        }
+        self.index.drop_below(self.log_start)
+    }
+
+    pub(crate) fn apply_expired(&mut self, producers: &[ProducerId]) {
+        producers.iter().for_each(|id| self.producers.forget(*id));
+    }
+
+    /// Everything below `end` is durable. True if that is news.
+    pub(crate) fn advance(&mut self, end: Offset) -> bool {
+        if end <= self.high_watermark {
+            return false;
+        }
+        self.high_watermark = end;
+        self.open.settle(end);
+        true
+    }
+
+    pub(crate) fn apply_bounds(&mut self, row: &PartitionRestored) {
+        self.log_start = row.log_start;
+        self.next_offset = row.next_offset;
+        self.high_watermark = row.next_offset;
+    }
+
+    pub(crate) fn apply_batches(&mut self, batches: &[StoredBatch]) {
+        batches.iter().for_each(|batch| self.index.push(*batch));
+    }
+
+    pub(crate) fn apply_producer(&mut self, state: &ProducerState) {
+        if let Some(first_offset) = state.transaction_start {
+            self.open.begin(first_offset, state.producer_id);
+        }
+        self.producers.put(state.clone());
+    }
+
+    pub(crate) fn apply_aborted(&mut self, aborted: &[AbortedTransaction]) {
+        self.aborted.extend(aborted);
+    }
+
+    pub(crate) fn snapshot(&self, partition: TopicPartition, rows: &mut Vec<LogRecord>) {
+        let (log_start, next_offset) = (self.log_start, self.next_offset);
+        rows.push(LogRecord::PartitionRestored(PartitionRestored { partition, log_start, next_offset }));
+        for batches in self.index.rows(ROW) {
+            rows.push(LogRecord::BatchesRestored(BatchesRestored { partition, batches }));
+        }
+        for state in self.producers.iter().cloned() {
+            rows.push(LogRecord::ProducerRestored(ProducerRestored { partition, state }));
+        }
+        let aborted: Vec<_> = self.aborted.iter().copied().collect();
+        for chunk in aborted.chunks(ROW) {
+            rows.push(LogRecord::AbortedRestored(AbortedRestored { partition, aborted: chunk.to_vec() }));
+        }
+    }
+
+    /// The batches whose bytes are in use.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &StoredBatch> {
+        self.index.iter()
+    }
+}

@@ -1,0 +1,149 @@
+//! All partitions, what of them waits to become durable, and which parts of the log they use.
+
+use super::Partition;
+use super::live::LiveBytes;
+use crate::effect::Effects;
+use crate::shard::Applied;
+use ottla_types::record::{
+    AbortedRestored, BatchAppended, BatchesRestored, LogRecord, LogStartMoved, Marker, MarkerAppended,
+    PartitionRestored, ProducerRestored, ProducersExpired, StoredBatch, TransactionEnded,
+};
+use ottla_types::{LogPosition, Offset, TopicId, TopicPartition};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A partition's end after a record at this position.
+#[derive(Debug)]
+struct Pending {
+    position: LogPosition,
+    partition: TopicPartition,
+    end: Offset,
+}
+
+/// All partitions of a shard.
+#[derive(Debug, Default)]
+pub struct Partitions {
+    table: BTreeMap<TopicPartition, Partition>,
+    pending: VecDeque<Pending>,
+    live: LiveBytes,
+}
+
+impl Partitions {
+    /// The partition, if it exists.
+    pub fn get(&self, at: TopicPartition) -> Option<&Partition> {
+        self.table.get(&at)
+    }
+
+    /// All partitions, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (TopicPartition, &Partition)> {
+        self.table.iter().map(|(at, partition)| (*at, partition))
+    }
+
+    /// A position at or before the first byte of the log that a batch still needs; none if no batch needs any.
+    pub fn oldest_live(&self) -> Option<LogPosition> {
+        self.live.oldest()
+    }
+
+    /// False only if no batch needs a byte of the log from `start` up to `end`. Exact for multiples of 1 MiB.
+    pub fn needs_log(&self, start: LogPosition, end: LogPosition) -> bool {
+        self.live.any_in(start, end)
+    }
+
+    pub(crate) fn apply_count(&mut self, topic: TopicId, partitions: i32) {
+        for partition in 0..partitions {
+            self.table.entry(TopicPartition { topic, partition }).or_default();
+        }
+    }
+
+    pub(crate) fn apply_topic_deleted(&mut self, topic: TopicId) {
+        let from = TopicPartition { topic, partition: 0 };
+        let to = TopicPartition { topic, partition: i32::MAX };
+        let gone: Vec<_> = self.table.range(from..=to).map(|(at, _)| *at).collect();
+        for at in gone {
+            if let Some(partition) = self.table.remove(&at) {
+                partition.stored().for_each(|batch| self.live.remove(batch));
+            }
+        }
+    }
+
+    /// Takes in a record that concerns one partition alone; others are none of its business.
+    pub(crate) fn apply(&mut self, at: Applied, record: &LogRecord) {
+        match record {
+            LogRecord::BatchAppended(appended) => self.apply_batch(at, appended),
+            LogRecord::MarkerAppended(MarkerAppended { partition, marker, offset }) => {
+                self.apply_marker(at.position, *partition, marker, *offset);
+            }
+            LogRecord::LogStartMoved(moved) => self.apply_log_start(moved),
+            LogRecord::ProducersExpired(expired) => self.apply_expired(expired),
+            LogRecord::PartitionRestored(row) => self.apply_bounds(row),
+            LogRecord::BatchesRestored(row) => self.apply_batches(row),
+            LogRecord::ProducerRestored(row) => self.apply_producer(row),
+            LogRecord::AbortedRestored(row) => self.apply_aborted(row),
+            _ => {}
+        }
+    }
+
+    fn apply_batch(&mut self, at: Applied, appended: &BatchAppended) {
+        let Some(partition) = self.table.get_mut(&appended.partition) else { return };
+        let stored = partition.apply_batch(appended, at.payload);
+        self.live.add(&stored);
+        let end = partition.next_offset();
+        self.pending.push_back(Pending { position: at.position, partition: appended.partition, end });
+    }
+
+    fn apply_marker(&mut self, position: LogPosition, at: TopicPartition, marker: &Marker, offset: Offset) {
+        let Some(partition) = self.table.get_mut(&at) else { return };
+        partition.apply_marker(marker, offset);
+        self.pending.push_back(Pending { position, partition: at, end: partition.next_offset() });
+    }
+
+    pub(crate) fn apply_ended(&mut self, position: LogPosition, ended: &TransactionEnded) {
+        for (at, offset) in &ended.partitions {
+            self.apply_marker(position, *at, &ended.marker, *offset);
+        }
+    }
+
+    fn apply_log_start(&mut self, moved: &LogStartMoved) {
+        let Some(partition) = self.table.get_mut(&moved.partition) else { return };
+        let dropped = partition.apply_log_start(moved.log_start);
+        dropped.iter().for_each(|batch| self.live.remove(batch));
+    }
+
+    fn apply_expired(&mut self, expired: &ProducersExpired) {
+        if let Some(partition) = self.table.get_mut(&expired.partition) {
+            partition.apply_expired(&expired.producers);
+        }
+    }
+
+    fn apply_bounds(&mut self, row: &PartitionRestored) {
+        self.table.entry(row.partition).or_default().apply_bounds(row);
+    }
+
+    fn apply_batches(&mut self, row: &BatchesRestored) {
+        row.batches.iter().for_each(|batch: &StoredBatch| self.live.add(batch));
+        self.table.entry(row.partition).or_default().apply_batches(&row.batches);
+    }
+
+    fn apply_producer(&mut self, row: &ProducerRestored) {
+        self.table.entry(row.partition).or_default().apply_producer(&row.state);
+    }
+
+    fn apply_aborted(&mut self, row: &AbortedRestored) {
+        self.table.entry(row.partition).or_default().apply_aborted(&row.aborted);
+    }
+
+    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
+        self.table.iter().for_each(|(at, partition)| partition.snapshot(*at, rows));
+    }
+
+    /// Everything in the log before `durable` is durable: high watermarks follow, readers are woken.
+    pub(crate) fn durable(&mut self, durable: LogPosition, out: &mut Effects) {
+        let mut advanced = BTreeSet::new();
+        while let Some(pending) = self.pending.pop_front_if(|pending| pending.position < durable) {
+            let Some(partition) = self.table.get_mut(&pending.partition) else { continue };
+            if partition.advance(pending.end) {
+                advanced.insert(pending.partition);
+            }
+        }
+        advanced.into_iter().for_each(|at| out.advanced(at));
+    }
+}

@@ -1,0 +1,201 @@
+//! Idempotent produce: epochs and sequences (section 4 of the rules).
+
+mod world;
+
+use ottla_core::ops::ProduceError;
+use ottla_core::transaction::TransactionCheck;
+use ottla_types::ProducerId;
+use world::{World, at, batch, owner, plain};
+
+#[test]
+fn plain_batches_follow_one_another() {
+    let mut world = World::new();
+    assert_eq!(world.write(at(1, 0), plain(3)), Ok(0));
+    assert_eq!(world.write(at(1, 0), plain(2)), Ok(3));
+    assert_eq!(world.write(at(1, 1), plain(1)), Ok(0));
+    assert_eq!(world.write(at(9, 0), plain(1)), Err(ProduceError::UnknownPartition));
+    assert_eq!(world.write(at(1, 3), plain(1)), Err(ProduceError::UnknownPartition));
+}
+
+#[test]
+fn one_request_with_a_partition_twice_appends_once() {
+    let mut world = World::new();
+    let results = world.produce(None, TransactionCheck::Add, &[(at(1, 0), plain(1)), (at(1, 0), plain(1))]);
+    assert_eq!(results[0].unwrap().base_offset.0, 0);
+    assert_eq!(results[1], Err(ProduceError::RepeatedPartition));
+}
+
+#[test]
+fn t_41_any_of_the_last_five_is_a_duplicate() {
+    let mut world = World::new();
+    let me = owner(7, 0);
+    for sequence in 0..6 {
+        assert_eq!(world.write(at(1, 0), batch(me, sequence, 1, false)), Ok(i64::from(sequence)));
+    }
+    for sequence in 1..6 {
+        assert_eq!(world.write(at(1, 0), batch(me, sequence, 1, false)), Ok(i64::from(sequence)));
+    }
+    assert_eq!(world.shard.partitions().get(at(1, 0)).unwrap().next_offset().0, 6);
+}
+
+#[test]
+fn t_41_a_duplicate_answers_with_the_original_timestamp() {
+    let mut world = World::new();
+    let mut summary = batch(owner(7, 0), 0, 1, false);
+    summary.max_timestamp = ottla_types::Millis(1_000_123);
+    world.write(at(1, 0), summary).unwrap();
+    let again = world.produce(None, TransactionCheck::Add, &[(at(1, 0), summary)]).remove(0).unwrap();
+    assert_eq!(again.log_append_time.0, 1_000_123);
+}
+
+#[test]
+fn t_42_older_or_overlapping_is_out_of_order() {
+    let mut world = World::new();
+    let me = owner(7, 0);
+    for sequence in 0..6 {
+        world.write(at(1, 0), batch(me, 2 * sequence, 2, false)).unwrap();
+    }
+    assert_eq!(world.write(at(1, 0), batch(me, 0, 2, false)), Err(ProduceError::OutOfOrder));
+    assert_eq!(world.write(at(1, 0), batch(me, 10, 1, false)), Err(ProduceError::OutOfOrder));
+    assert_eq!(world.write(at(1, 0), batch(me, 11, 2, false)), Err(ProduceError::OutOfOrder));
+    assert_eq!(world.write(at(1, 0), batch(me, 13, 1, false)), Err(ProduceError::OutOfOrder));
+    assert_eq!(world.write(at(1, 0), batch(me, 12, 1, false)), Ok(12));
+}
+
+#[test]
+fn t_44_t_45_epochs_only_rise_and_start_at_zero() {
+    let mut world = World::new();
+    world.write(at(1, 0), batch(owner(7, 3), 5, 1, false)).unwrap();
+    assert_eq!(world.write(at(1, 0), batch(owner(7, 2), 6, 1, false)), Err(ProduceError::StaleEpoch));
+    assert_eq!(world.write(at(1, 0), batch(owner(7, 4), 6, 1, false)), Err(ProduceError::OutOfOrder));
+    assert_eq!(world.write(at(1, 0), batch(owner(7, 4), 0, 1, false)), Ok(1));
+    assert_eq!(world.write(at(1, 0), batch(owner(7, 3), 6, 1, false)), Err(ProduceError::StaleEpoch));
+}
+
+#[test]
+fn t_46_an_unknown_producer_starts_anywhere_unless_version_2() {
+    let mut world = World::new();
+    assert_eq!(world.write(at(1, 0), batch(owner(7, 3), 5, 1, false)), Ok(0));
+    let me = world.init("t", None).unwrap();
+    assert_eq!(world.write_in("t", me, at(1, 0), 1), Err(ProduceError::OutOfOrder));
+    assert_eq!(world.write_in("t", me, at(1, 0), 0), Ok(1));
+}
+
+#[test]
+fn t_46_version_1_starts_anywhere() {
+    let mut world = World::new();
+    let me = world.init("t", None).unwrap();
+    world.add("t", me, &[at(1, 0)]);
+    assert_eq!(world.write_checked("t", me, at(1, 0), 9, TransactionCheck::Verify), Ok(0));
+}
+
+#[test]
+fn b_30_t_48_a_batch_may_wrap_inside() {
+    let mut world = World::new();
+    let me = owner(7, 0);
+    assert_eq!(world.write(at(1, 0), batch(me, 2_147_483_640, 20, false)), Ok(0));
+    assert_eq!(world.write(at(1, 0), batch(me, 2_147_483_640, 20, false)), Ok(0));
+    assert_eq!(world.write(at(1, 0), batch(me, 12, 1, false)), Ok(20));
+}
+
+#[test]
+fn b_32_t_48_zero_follows_only_the_largest() {
+    let mut world = World::new();
+    let me = owner(7, 0);
+    world.write(at(1, 0), batch(me, 2_147_483_646, 1, false)).unwrap();
+    assert_eq!(world.write(at(1, 0), batch(me, 0, 1, false)), Err(ProduceError::OutOfOrder));
+    assert_eq!(world.write(at(1, 0), batch(me, 2_147_483_647, 1, false)), Ok(1));
+    assert_eq!(world.write(at(1, 0), batch(me, 0, 1, false)), Ok(2));
+}
+
+#[test]
+fn t_49_t_57_what_a_client_may_not_send_leaves_no_trace() {
+    let mut world = World::new();
+    let mut control = batch(owner(7, 0), 0, 1, false);
+    control.control = true;
+    let mut counted = batch(owner(7, 0), 0, 2, false);
+    counted.record_count = 3;
+    let mut nobody = plain(1);
+    nobody.transactional = true;
+    for bad in [control, counted, batch(owner(7, 0), -1, 1, false), nobody] {
+        let result = world.produce(Some("t"), TransactionCheck::Add, &[(at(1, 0), bad)]).remove(0);
+        assert!(matches!(result, Err(ProduceError::Invalid(_))), "{result:?}");
+    }
+    assert_eq!(world.shard.partitions().get(at(1, 0)).unwrap().producers().count(), 0);
+}
+
+#[test]
+fn b_34_t_52_expiry_goes_by_arrival_and_forgets_the_sequence() {
+    let mut world = World::new();
+    let mut old = batch(owner(7, 0), 0, 7, false);
+    (old.base_timestamp, old.max_timestamp) = (ottla_types::Millis(0), ottla_types::Millis(0));
+    world.write(at(1, 0), old).unwrap();
+    world.pass(86_000_000);
+    assert_eq!(world.write(at(1, 0), batch(owner(7, 0), 9, 1, false)), Err(ProduceError::OutOfOrder));
+    world.pass(1_400_000);
+    assert_eq!(world.shard.partitions().get(at(1, 0)).unwrap().producers().count(), 0);
+    assert_eq!(world.write(at(1, 0), batch(owner(7, 0), 9, 1, false)), Ok(7));
+}
+
+#[test]
+fn t_52_an_open_transaction_keeps_its_producer() {
+    let mut world = World::with(&[("producer.id.expiration.ms", "1000")]);
+    world.create_topic(1, 1, &[]);
+    let me = world.init_with("t", None, 900_000).unwrap();
+    world.write_in("t", me, at(1, 0), 0).unwrap();
+    world.pass(850_000);
+    assert_eq!(world.write_in("t", me, at(1, 0), 1), Ok(1));
+}
+
+#[test]
+fn t_53_deleting_records_keeps_producers() {
+    let mut world = World::new();
+    let me = owner(7, 0);
+    world.write(at(1, 0), batch(me, 0, 3, false)).unwrap();
+    world.delete_before(at(1, 0), -1).unwrap();
+    assert_eq!(world.write(at(1, 0), batch(me, 0, 3, false)), Ok(0));
+    assert_eq!(world.write(at(1, 0), batch(me, 4, 1, false)), Err(ProduceError::OutOfOrder));
+    assert_eq!(world.write(at(1, 0), batch(me, 3, 1, false)), Ok(3));
+}
+
+#[test]
+fn b_35_t_54_all_five_survive_a_restart() {
+    let mut world = World::new();
+    let me = owner(7, 0);
+    for sequence in 0..5 {
+        world.write(at(1, 0), batch(me, sequence, 1, false)).unwrap();
+    }
+    world.restart();
+    for sequence in 0..5 {
+        assert_eq!(world.write(at(1, 0), batch(me, sequence, 1, false)), Ok(i64::from(sequence)));
+    }
+    assert_eq!(world.write(at(1, 0), batch(me, 5, 1, false)), Ok(5));
+    let rows = world.shard.snapshot();
+    world.shard = world.replayed_from(&rows, world.log.len());
+    for sequence in 1..6 {
+        assert_eq!(world.write(at(1, 0), batch(me, sequence, 1, false)), Ok(i64::from(sequence)));
+    }
+}
+
+#[test]
+fn t_22_ids_are_fresh_after_a_restart() {
+    let mut world = World::new();
+    let before: Vec<ProducerId> = (0..3).map(|n| world.init(&format!("t{n}"), None).unwrap().0).collect();
+    world.restart();
+    let after = world.init("u", None).unwrap().0;
+    assert!(!before.contains(&after));
+}
+
+#[test]
+fn topic_bounds_are_kept() {
+    let mut world = World::with(&[]);
+    world.create_topic(1, 1, &[("max.message.bytes", "100"), ("message.timestamp.after.max.ms", "10")]);
+    world.create_topic(2, 1, &[("message.timestamp.type", "LogAppendTime")]);
+    assert_eq!(world.write(at(1, 0), plain(5)), Err(ProduceError::TooLarge { most: 100 }));
+    let mut late = plain(1);
+    late.max_timestamp = ottla_types::Millis(1_000_011);
+    assert_eq!(world.write(at(1, 0), late), Err(ProduceError::BadTimestamp));
+    world.now = ottla_types::Millis(2_000_000);
+    let stamped = world.produce(None, TransactionCheck::Add, &[(at(2, 0), late)]).remove(0).unwrap();
+    assert_eq!(stamped.log_append_time.0, 2_000_000);
+}

@@ -1,0 +1,302 @@
+//! A shard with a log in memory: what a host does, without bytes.
+
+#![expect(dead_code, reason = "each test file uses its own part")]
+
+use bytes::Bytes;
+use ottla_core::catalog::{CreateTopics, NewTopic};
+use ottla_core::config::Settings;
+use ottla_core::ops::{
+    AddPartitionsToTxn, Appended, DeleteRecords, DeleteRecordsError, EndTxn, InitProducerId, Produce,
+    ProduceBatch, ProduceError,
+};
+use ottla_core::transaction::{
+    End, EndError, InitError, TransactionCheck, TransactionClaim, TransactionError,
+};
+use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
+use ottla_types::record::LogRecord;
+use ottla_types::{
+    BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
+    TopicPartition,
+};
+use std::collections::BTreeMap;
+
+pub(crate) type Owner = (ProducerId, ProducerEpoch);
+
+/// A shard, its log and its clock.
+pub(crate) struct World {
+    pub(crate) shard: Shard,
+    pub(crate) settings: Settings,
+    pub(crate) log: Vec<(Applied, LogRecord)>,
+    pub(crate) now: Millis,
+    end: u64,
+    pub(crate) advanced: Vec<TopicPartition>,
+}
+
+/// Partition `partition` of topic number `topic`.
+pub(crate) fn at(topic: u8, partition: i32) -> TopicPartition {
+    TopicPartition { topic: topic_id(topic), partition }
+}
+
+pub(crate) fn topic_id(topic: u8) -> TopicId {
+    TopicId([topic; 16])
+}
+
+pub(crate) fn owner(id: i64, epoch: i16) -> Owner {
+    (ProducerId(id), ProducerEpoch(epoch))
+}
+
+/// A batch of `count` records of an owner from sequence `first` on.
+pub(crate) fn batch(owner: Owner, first: i32, count: i32, transactional: bool) -> BatchSummary {
+    BatchSummary {
+        size: 60 + 10 * count as u32,
+        last_offset_delta: count - 1,
+        record_count: count,
+        base_timestamp: Millis(1_000_000),
+        max_timestamp: Millis(1_000_000),
+        timestamp_type: TimestampType::CreateTime,
+        producer_id: owner.0,
+        producer_epoch: owner.1,
+        base_sequence: first,
+        transactional,
+        control: false,
+    }
+}
+
+pub(crate) fn plain(count: i32) -> BatchSummary {
+    batch((ProducerId::NONE, ProducerEpoch::NONE), -1, count, false)
+}
+
+impl World {
+    /// A world with topic number 1, of three partitions.
+    pub(crate) fn new() -> World {
+        let mut world = World::with(&[]);
+        world.create_topic(1, 3, &[]);
+        world
+    }
+
+    pub(crate) fn with(configs: &[(&str, &str)]) -> World {
+        let configs: BTreeMap<_, _> =
+            configs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let settings = Settings::from_configs(&configs).unwrap();
+        let shard = Shard::new(settings.clone());
+        World { shard, settings, log: Vec::new(), now: Millis(1_000_000), end: 4096, advanced: Vec::new() }
+    }
+
+    pub(crate) fn create_topic(&mut self, topic: u8, partitions: i32, configs: &[(&str, &str)]) {
+        let configs =
+            configs.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))).collect();
+        let new = NewTopic {
+            name: format!("topic-{topic}"),
+            id: topic_id(topic),
+            partitions,
+            replication_factor: 1,
+            assignments: Vec::new(),
+            configs,
+        };
+        self.ask(Input::CreateTopics(CreateTopics {
+            ticket: Ticket(0),
+            topics: vec![new],
+            validate_only: false,
+        }));
+    }
+
+    /// Steps without making anything durable; the answers.
+    pub(crate) fn step(&mut self, input: Input) -> Vec<Answer> {
+        let mut out = Effects::default();
+        self.shard.step(self.now, input, &mut out);
+        let mut answers = Vec::new();
+        for effect in out.drain() {
+            match effect {
+                Effect::Append(record) => self.append(record),
+                Effect::Reply { answer, .. } => answers.push(answer),
+                Effect::Advanced(partition) => self.advanced.push(partition),
+            }
+        }
+        answers
+    }
+
+    fn append(&mut self, record: LogRecord) {
+        let position = LogPosition(self.end);
+        let mut payload = position;
+        self.end += 64;
+        let mut record = record;
+        if let LogRecord::BatchAppended(appended) = &mut record {
+            payload = LogPosition(self.end);
+            self.end += u64::from(appended.summary.size);
+            appended.payload = Bytes::new();
+        }
+        let at = Applied { position, payload };
+        self.shard.apply(at, &record);
+        self.log.push((at, record));
+    }
+
+    /// Everything in the log is durable.
+    pub(crate) fn sync(&mut self) {
+        self.step(Input::Durable(LogPosition(self.end)));
+    }
+
+    /// Asks and syncs; the only answer.
+    pub(crate) fn ask(&mut self, input: Input) -> Answer {
+        let mut answers = self.step(input);
+        self.sync();
+        assert_eq!(answers.len(), 1);
+        answers.remove(0)
+    }
+
+    /// Lets time pass and ticks until nothing is due.
+    pub(crate) fn pass(&mut self, millis: i64) {
+        self.now = self.now.after(Millis(millis));
+        while self.shard.deadline().is_some_and(|due| due <= self.now) {
+            self.step(Input::Tick);
+        }
+        self.sync();
+    }
+
+    /// A shard rebuilt from the log.
+    pub(crate) fn replayed(&self) -> Shard {
+        self.replayed_from(&[], 0)
+    }
+
+    /// A shard rebuilt from snapshot rows and the log from record number `tail` on.
+    pub(crate) fn replayed_from(&self, rows: &[LogRecord], tail: usize) -> Shard {
+        let mut shard = Shard::new(self.settings.clone());
+        let nowhere = Applied { position: LogPosition(0), payload: LogPosition(0) };
+        rows.iter().for_each(|row| shard.apply(nowhere, row));
+        self.log[tail..].iter().for_each(|(at, record)| shard.apply(*at, record));
+        shard
+    }
+
+    /// What a crash and a restart leave.
+    pub(crate) fn restart(&mut self) {
+        self.shard = self.replayed();
+        self.sync();
+    }
+
+    pub(crate) fn init(&mut self, id: &str, given: Option<Owner>) -> Result<Owner, InitError> {
+        self.init_with(id, given, 60_000)
+    }
+
+    pub(crate) fn init_with(
+        &mut self,
+        id: &str,
+        given: Option<Owner>,
+        timeout: i64,
+    ) -> Result<Owner, InitError> {
+        let ask = InitProducerId {
+            ticket: Ticket(0),
+            transactional_id: Some(id.to_owned()),
+            timeout: Millis(timeout),
+            given,
+        };
+        match self.ask(Input::InitProducerId(ask)) {
+            Answer::ProducerId(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        id: &str,
+        owner: Owner,
+        partitions: &[TopicPartition],
+    ) -> Vec<Result<(), TransactionError>> {
+        self.claim(id, owner, partitions, TransactionCheck::Add)
+    }
+
+    pub(crate) fn claim(
+        &mut self,
+        id: &str,
+        owner: Owner,
+        partitions: &[TopicPartition],
+        check: TransactionCheck,
+    ) -> Vec<Result<(), TransactionError>> {
+        let claim = claim(id, owner, check);
+        let ask = AddPartitionsToTxn { ticket: Ticket(0), claim, partitions: partitions.to_vec() };
+        match self.ask(Input::AddPartitionsToTxn(ask)) {
+            Answer::PartitionsInTransaction(results) => results,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn end(
+        &mut self,
+        id: &str,
+        owner: Owner,
+        commit: bool,
+        bump: bool,
+    ) -> Result<Owner, EndError> {
+        let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump };
+        let ask = EndTxn { ticket: Ticket(0), transactional_id: id.to_owned(), end };
+        match self.ask(Input::EndTxn(ask)) {
+            Answer::TransactionEnded(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn produce(
+        &mut self,
+        id: Option<&str>,
+        check: TransactionCheck,
+        batches: &[(TopicPartition, BatchSummary)],
+    ) -> Vec<Result<Appended, ProduceError>> {
+        let batches = batches
+            .iter()
+            .map(|(partition, summary)| ProduceBatch {
+                partition: *partition,
+                summary: *summary,
+                payload: Bytes::new(),
+            })
+            .collect();
+        let ask = Produce { ticket: Ticket(0), transactional_id: id.map(str::to_owned), check, batches };
+        match self.ask(Input::Produce(ask)) {
+            Answer::Produced(results) => results,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Produces one batch outside a transaction; its base offset.
+    pub(crate) fn write(&mut self, at: TopicPartition, summary: BatchSummary) -> Result<i64, ProduceError> {
+        let result = self.produce(None, TransactionCheck::Add, &[(at, summary)]).remove(0);
+        result.map(|appended| appended.base_offset.0)
+    }
+
+    /// Deletes the records before an offset; the new start.
+    pub(crate) fn delete_before(
+        &mut self,
+        at: TopicPartition,
+        offset: i64,
+    ) -> Result<i64, DeleteRecordsError> {
+        let ask = DeleteRecords { ticket: Ticket(0), partitions: vec![(at, Offset(offset))] };
+        match self.ask(Input::DeleteRecords(ask)) {
+            Answer::RecordsDeleted(mut results) => results.remove(0).map(|start| start.0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Produces one record in a transaction, at version 2; its offset.
+    pub(crate) fn write_in(
+        &mut self,
+        id: &str,
+        owner: Owner,
+        at: TopicPartition,
+        first: i32,
+    ) -> Result<i64, ProduceError> {
+        self.write_checked(id, owner, at, first, TransactionCheck::Add)
+    }
+
+    pub(crate) fn write_checked(
+        &mut self,
+        id: &str,
+        owner: Owner,
+        at: TopicPartition,
+        first: i32,
+        check: TransactionCheck,
+    ) -> Result<i64, ProduceError> {
+        let result = self.produce(Some(id), check, &[(at, batch(owner, first, 1, true))]).remove(0);
+        result.map(|appended| appended.base_offset.0)
+    }
+}
+
+pub(crate) fn claim(id: &str, owner: Owner, check: TransactionCheck) -> TransactionClaim {
+    TransactionClaim { transactional_id: id.to_owned(), producer_id: owner.0, producer_epoch: owner.1, check }
+}
