@@ -4,6 +4,7 @@
 //! - [`messages`]: a plain struct per message, generated from `schemas/`, with [`Message::decode`] and [`Message::encode`]
 //!   for every valid version; [`tables`] describes the same messages as data.
 //! - [`frame`]: what stands around a message on a connection.
+//! - [`batch`]: record batches and what is in them; [`codec`]: their compression.
 //! - [`Reader`] and [`Writer`]: the two ends of every codec. Reading shares the frame's buffer; nothing is allocated on the
 //!   word of a length that the frame cannot hold.
 //! - [`ErrorCode`], [`ApiKey`]: open numbers with known names.
@@ -11,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod api;
+pub mod batch;
+pub mod codec;
 mod error;
 mod error_code;
 pub mod frame;

@@ -1,0 +1,162 @@
+//! Record batches, format 2: the header, the records inside, building and stamping.
+//!
+//! A batch is 61 bytes of header and then its records, or one compressed blob of them. The checksum covers everything from
+//! the attributes on, so a broker writes the base offset and the leader epoch without touching it.
+
+mod build;
+mod control;
+mod error;
+mod header;
+mod record;
+mod varint;
+
+pub use build::{BatchBuilder, NewRecord};
+pub use control::{ControlRecord, EndMarker, control_batch};
+pub use error::BatchError;
+pub use header::{
+    BatchHeader, HEADER_SIZE, patch_base_offset, patch_leader_epoch, seal, set_log_append_time, stamped,
+};
+pub use record::{Header, Headers, Record, RecordSet, Records as RecordIter};
+
+use bytes::Bytes;
+
+/// One whole batch: its header, read, and its bytes.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    header: BatchHeader,
+    bytes: Bytes,
+}
+
+impl Batch {
+    /// Takes the batch at the start of `bytes`. Neither its checksum nor its records are looked at.
+    ///
+    /// # Errors
+    /// The header is malformed, or the batch does not end within `bytes`.
+    pub fn first(bytes: &Bytes) -> Result<Batch, BatchError> {
+        let header = BatchHeader::parse(bytes)?;
+        let size = header.size();
+        if size > bytes.len() {
+            return Err(BatchError::Short { needed: size, left: bytes.len() });
+        }
+        Ok(Batch { header, bytes: bytes.slice(..size) })
+    }
+
+    /// Takes `bytes` as exactly one batch.
+    ///
+    /// # Errors
+    /// As [`Batch::first`], or bytes are left behind it.
+    pub fn only(bytes: &Bytes) -> Result<Batch, BatchError> {
+        let batch = Batch::first(bytes)?;
+        match bytes.len() - batch.bytes.len() {
+            0 => Ok(batch),
+            left => Err(BatchError::Left(left)),
+        }
+    }
+
+    /// The header.
+    pub fn header(&self) -> &BatchHeader {
+        &self.header
+    }
+
+    /// All bytes of the batch.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Compares the checksum.
+    ///
+    /// # Errors
+    /// It is not that of the bytes.
+    pub fn check_crc(&self) -> Result<(), BatchError> {
+        self.header.check_crc(&self.bytes)
+    }
+
+    /// The records, decompressed to at most `cap` bytes.
+    ///
+    /// # Errors
+    /// The codec is not defined, the data is not the codec's, or larger than the cap.
+    pub fn records(&self, cap: usize) -> Result<RecordSet, BatchError> {
+        RecordSet::open(&self.header, self.bytes.slice(HEADER_SIZE..), cap)
+    }
+
+    /// Checks what a broker asks of a batch that a client sends, as far as the header shows it: a checksum that fits, records
+    /// in it, a last offset delta that fits their count, no control bit, a sequence number if there is a producer id.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn validate_header(&self) -> Result<(), BatchError> {
+        let header = &self.header;
+        self.check_crc()?;
+        header.compression()?;
+        if header.record_count <= 0 {
+            return Err(BatchError::Count(header.record_count));
+        }
+        if header.last_offset_delta != header.record_count - 1 {
+            let (count, delta) = (header.record_count, header.last_offset_delta);
+            return Err(BatchError::LastOffsetDelta { count, delta });
+        }
+        if header.is_control() {
+            return Err(BatchError::Control);
+        }
+        if header.producer_id >= 0 && (header.base_sequence < 0 || header.producer_epoch < 0) {
+            return Err(BatchError::Sequence(header.base_sequence));
+        }
+        Ok(())
+    }
+
+    /// Walks the records: each well formed, offset deltas 0, 1, 2 and so on, as many as the header says and nothing after.
+    ///
+    /// # Errors
+    /// The first record that fails, or as [`Batch::records`].
+    pub fn validate_records(&self, cap: usize) -> Result<(), BatchError> {
+        let set = self.records(cap)?;
+        for (expected, record) in (0..).zip(set.iter()) {
+            let found = record?.offset_delta;
+            if found != expected {
+                return Err(BatchError::OffsetDelta { expected, found });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The batches of a records field, in order. A cut batch at the end, as a size limit leaves it in a Fetch response, ends the
+/// iteration; [`Batches::tail`] tells.
+pub fn split(records: &Bytes) -> Batches {
+    Batches { rest: records.clone(), failed: false }
+}
+
+/// See [`split`].
+#[derive(Debug)]
+pub struct Batches {
+    rest: Bytes,
+    failed: bool,
+}
+
+impl Batches {
+    /// The bytes that were not returned as batches so far: after the last batch, those of a cut one.
+    pub fn tail(&self) -> &Bytes {
+        &self.rest
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<Batch, BatchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() || self.failed {
+            return None;
+        }
+        match Batch::first(&self.rest) {
+            Ok(batch) => {
+                self.rest = self.rest.slice(batch.bytes.len()..);
+                Some(Ok(batch))
+            }
+            Err(BatchError::Short { .. }) => None,
+            Err(why) => {
+                self.failed = true;
+                Some(Err(why))
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The four codecs of record batches. Decompression never yields more than the caller's cap, whatever the input claims.
+
+use flate2::write::GzEncoder;
+use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
+use std::io::{self, Read, Write};
+
+/// How the records of a batch are compressed: bits 0 to 2 of its attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// Gzip.
+    Gzip,
+    /// Snappy, written in the framing of Java clients, read with and without it.
+    Snappy,
+    /// The lz4 frame format, independent blocks of 64 KiB.
+    Lz4,
+    /// Zstandard; needs Produce version 7 and Fetch version 10.
+    Zstd,
+}
+
+impl Compression {
+    /// Every codec in the order of its number.
+    pub const ALL: [Compression; 5] =
+        [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
+
+    /// The codec with that number; 5 and above are not defined.
+    pub fn from_number(number: u8) -> Option<Compression> {
+        Compression::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Its number.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Its name in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Snappy => "snappy",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+
+    /// The codec of that name.
+    pub fn from_name(name: &str) -> Option<Compression> {
+        Compression::ALL.into_iter().find(|codec| codec.name() == name)
+    }
+}
+
+/// Why compressed bytes could not be read or made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// They would be longer than the cap.
+    #[error("{codec} data of more than {cap} bytes when decompressed", codec = .codec.name())]
+    TooLarge {
+        /// The codec.
+        codec: Compression,
+        /// The cap in bytes.
+        cap: usize,
+    },
+    /// They are not what the codec makes.
+    #[error("not valid {codec} data: {problem}", codec = .codec.name())]
+    Malformed {
+        /// The codec.
+        codec: Compression,
+        /// What it says is wrong.
+        problem: String,
+    },
+}
+
+fn malformed(codec: Compression, problem: impl ToString) -> CodecError {
+    CodecError::Malformed { codec, problem: problem.to_string() }
+}
+
+/// Compresses `plain`.
+///
+/// # Errors
+/// The codec refuses, which none does for input that fits a batch.
+pub fn compress(codec: Compression, plain: &[u8]) -> Result<Vec<u8>, CodecError> {
+    match codec {
+        Compression::None => Ok(plain.to_vec()),
+        Compression::Gzip => gzip(plain).map_err(|why| malformed(codec, why)),
+        Compression::Snappy => xerial(plain),
+        Compression::Lz4 => lz4(plain).map_err(|why| malformed(codec, why)),
+        Compression::Zstd => zstd::bulk::compress(plain, 0).map_err(|why| malformed(codec, why)),
+    }
+}
+
+/// Decompresses `packed` to at most `cap` bytes.
+///
+/// # Errors
+/// The input is not what the codec makes, or holds more than `cap` bytes.
+pub fn decompress(codec: Compression, packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+    match codec {
+        Compression::None if packed.len() > cap => Err(CodecError::TooLarge { codec, cap }),
+        Compression::None => Ok(packed.to_vec()),
+        Compression::Gzip => bounded(codec, flate2::read::MultiGzDecoder::new(packed), cap),
+        Compression::Snappy => unsnappy(packed, cap),
+        Compression::Lz4 => unlz4(packed, cap),
+        Compression::Zstd => unzstd(packed, cap),
+    }
+}
+
+/// Reads to the end, but never more than one byte above the cap.
+fn bounded(codec: Compression, from: impl Read, cap: usize) -> Result<Vec<u8>, CodecError> {
+    let mut plain = Vec::new();
+    from.take(cap as u64 + 1).read_to_end(&mut plain).map_err(|why| malformed(codec, why))?;
+    if plain.len() > cap {
+        return Err(CodecError::TooLarge { codec, cap });
+    }
+    Ok(plain)
+}
+
+fn gzip(plain: &[u8]) -> io::Result<Vec<u8>> {
+    let mut out = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    out.write_all(plain)?;
+    out.finish()
+}
+
+fn lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
+    let format = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent);
+    let mut out = FrameEncoder::with_frame_info(format, Vec::new());
+    out.write_all(plain)?;
+    out.finish().map_err(io::Error::from)
+}
+
+fn unlz4(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+    const INDEPENDENT: u8 = 0x20;
+    // Java's clients cannot read linked blocks, so such a batch must not get in.
+    if packed.get(4).is_some_and(|flags| flags & INDEPENDENT == 0) {
+        return Err(malformed(Compression::Lz4, "linked blocks"));
+    }
+    bounded(Compression::Lz4, FrameDecoder::new(packed), cap)
+}
+
+fn unzstd(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+    let fail = |why| malformed(Compression::Zstd, why);
+    let mut from = zstd::stream::read::Decoder::new(packed).map_err(fail)?;
+    // The window is allocated before anything is read. 8 MiB is what every reader must offer, 128 MiB what zstd itself allows;
+    // in between no more than the output may have.
+    let window = cap.checked_ilog2().unwrap_or(0) + 1;
+    from.window_log_max(window.clamp(23, 27)).map_err(fail)?;
+    bounded(Compression::Zstd, from, cap)
+}
+
+/// The first bytes of a snappy stream as Java clients write it; two version numbers follow, then blocks with their sizes.
+const XERIAL: [u8; 8] = *b"\x82SNAPPY\0";
+const XERIAL_HEADER: usize = 16;
+const XERIAL_BLOCK: usize = 32 * 1024;
+
+fn xerial(plain: &[u8]) -> Result<Vec<u8>, CodecError> {
+    let mut out = Vec::with_capacity(plain.len() / 2 + XERIAL_HEADER);
+    out.extend_from_slice(&XERIAL);
+    out.extend_from_slice(&1_u32.to_be_bytes());
+    out.extend_from_slice(&1_u32.to_be_bytes());
+    let mut encoder = snap::raw::Encoder::new();
+    for block in plain.chunks(XERIAL_BLOCK) {
+        let packed = encoder.compress_vec(block).map_err(|why| malformed(Compression::Snappy, why))?;
+        out.extend_from_slice(&(packed.len() as u32).to_be_bytes());
+        out.extend_from_slice(&packed);
+    }
+    Ok(out)
+}
+
+fn unsnappy(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+    let mut plain = Vec::new();
+    // The version numbers are not looked at: not every writer gets their byte order right.
+    if !packed.starts_with(&XERIAL) {
+        unsnappy_block(packed, cap, &mut plain)?;
+        return Ok(plain);
+    }
+    let cut = || malformed(Compression::Snappy, "the stream is cut");
+    let mut rest = packed;
+    while !rest.is_empty() {
+        if rest.starts_with(&XERIAL) {
+            rest = rest.get(XERIAL_HEADER..).ok_or_else(cut)?;
+            continue;
+        }
+        let (size, after) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+        let size = u32::from_be_bytes(*size) as usize;
+        let (block, after) = after.split_at_checked(size).ok_or_else(cut)?;
+        unsnappy_block(block, cap, &mut plain)?;
+        rest = after;
+    }
+    Ok(plain)
+}
+
+/// Appends one raw block. Its size is checked before room is made for it.
+fn unsnappy_block(block: &[u8], cap: usize, plain: &mut Vec<u8>) -> Result<(), CodecError> {
+    let codec = Compression::Snappy;
+    let fail = |why| malformed(codec, why);
+    let size = snap::raw::decompress_len(block).map_err(fail)?;
+    let from = plain.len();
+    if size > cap - from {
+        return Err(CodecError::TooLarge { codec, cap });
+    }
+    plain.resize(from + size, 0);
+    let room = plain.get_mut(from..).unwrap_or_default();
+    let written = snap::raw::Decoder::new().decompress(block, room).map_err(fail)?;
+    plain.truncate(from + written);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CodecError, Compression, compress, decompress};
+
+    fn sample() -> Vec<u8> {
+        (0..200_000_u32).flat_map(|n| (n / 7 % 251).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn every_codec_gives_back_what_it_took() {
+        for plain in [Vec::new(), b"a".to_vec(), sample()] {
+            for codec in Compression::ALL {
+                let packed = compress(codec, &plain).unwrap();
+                assert_eq!(decompress(codec, &packed, plain.len()).unwrap(), plain, "{codec:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_stops_at_the_cap() {
+        let plain = vec![0; 1 << 20];
+        for codec in Compression::ALL {
+            let packed = compress(codec, &plain).unwrap();
+            let refused = decompress(codec, &packed, 1000);
+            assert_eq!(refused, Err(CodecError::TooLarge { codec, cap: 1000 }), "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn cut_data_is_an_error() {
+        let plain = sample();
+        for codec in Compression::ALL.into_iter().skip(1) {
+            let packed = compress(codec, &plain).unwrap();
+            for length in [1, 5, 17, packed.len() / 2, packed.len() - 5] {
+                assert!(decompress(codec, &packed[..length], plain.len()).is_err(), "{codec:?} {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn snappy_is_read_raw_and_framed_and_repeated() {
+        let raw = snap::raw::Encoder::new().compress_vec(b"kafka").unwrap();
+        assert_eq!(decompress(Compression::Snappy, &raw, 5).unwrap(), b"kafka");
+        let framed = compress(Compression::Snappy, b"kafka").unwrap();
+        assert_eq!(&framed[..16], b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01");
+        let twice = [framed.clone(), framed].concat();
+        assert_eq!(decompress(Compression::Snappy, &twice, 10).unwrap(), b"kafkakafka");
+        let claim = [0xff, 0xff, 0xff, 0xff, 0x0f, 0];
+        assert!(matches!(decompress(Compression::Snappy, &claim, 1 << 20), Err(CodecError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn lz4_is_what_java_reads() {
+        let packed = compress(Compression::Lz4, &sample()).unwrap();
+        // Magic, independent blocks without checksums or content size, blocks of 64 KiB, and an end mark.
+        assert_eq!(&packed[..6], [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40]);
+        assert_eq!(packed[packed.len() - 4..], [0; 4]);
+        let mut linked = packed;
+        linked[4] = 0x40;
+        assert!(decompress(Compression::Lz4, &linked, 1 << 20).is_err());
+    }
+}
