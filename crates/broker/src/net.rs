@@ -1,0 +1,40 @@
+//! Sockets: accepting, reading frames within limits, answering in order, writing.
+//! It must not know Kafka's messages: whoever answers them is an [`Answerer`].
+
+mod budget;
+mod connection;
+mod intake;
+mod outbox;
+mod server;
+
+pub use server::Server;
+
+use bytes::Bytes;
+use std::net::SocketAddr;
+use std::pin::Pin;
+
+/// What the answer to a request came to.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// These bytes, the length prefix included.
+    Send(Vec<Bytes>),
+    /// Nothing is sent (Produce with acks 0).
+    Nothing,
+    /// The connection is closed; the text says why and goes to the log.
+    Close(String),
+}
+
+/// A request under way. Polled once when it begins, then in the order of the requests.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// Whoever answers requests.
+pub(crate) trait Answerer: Send + Sync + 'static {
+    /// Begins to answer a request; `frame` starts behind the length prefix and has at least eight bytes.
+    ///
+    /// # Errors
+    /// The request cannot be answered: the connection is closed, the text goes to the log.
+    fn begin(&self, peer: SocketAddr, frame: Bytes) -> Result<Answering, String>;
+
+    /// True if a request that starts with these bytes may begin while earlier ones of its kind are unanswered.
+    fn may_overlap(&self, head: &[u8]) -> bool;
+}

@@ -1,0 +1,259 @@
+//! One connection: requests begin in order, answers leave in order.
+//!
+//! Like Kafka, a connection answers one request after the other; but requests that may overlap (Produce) begin while earlier ones
+//! of their kind wait for the disk. Reading goes on meanwhile, so that a peer that hung up is noticed and its requests dropped.
+
+use super::intake::{Arrival, Ended, Inbound, Intake};
+use super::outbox::{Outbox, Undelivered};
+use super::{Answerer, Answering, Reply};
+use crate::Limits;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+/// How long requests that are under way may go on once their peer has closed its side.
+const HANG_UP_GRACE: Duration = Duration::from_millis(500);
+/// Requests are read ahead only while those that wait for their turn are smaller than this together.
+const READ_AHEAD: usize = 64 << 10;
+
+/// Why a connection ended.
+#[derive(Debug, Error)]
+pub(crate) enum Closed {
+    /// Nothing was wrong.
+    #[error("{0}")]
+    Quietly(&'static str),
+    #[error("{0}")]
+    Reading(#[from] Ended),
+    #[error("{0}")]
+    Writing(#[from] Undelivered),
+    #[error("{0}")]
+    Refused(String),
+}
+
+type Reading<R> = Pin<Box<dyn Future<Output = (Intake<R>, Result<Arrival, Ended>)> + Send>>;
+
+/// What the reading half is doing.
+enum Side<R> {
+    /// Nothing: there is enough to do already.
+    Parked(Intake<R>),
+    /// Nothing: a large request with these first bytes waits for its turn to be read.
+    Large(Intake<R>, bytes::Bytes),
+    /// Reading.
+    Busy(Reading<R>),
+    /// The peer has nothing more to say.
+    Over,
+}
+
+/// A request under way, or its reply if it came when it was not yet its turn.
+enum Pending {
+    Waiting(Answering),
+    Done(Reply),
+}
+
+/// A connection at work.
+pub(crate) struct Connection<A, R, W> {
+    answerer: Arc<A>,
+    limits: Arc<Limits>,
+    peer: SocketAddr,
+    side: Side<R>,
+    queue: VecDeque<Inbound>,
+    pending: VecDeque<Pending>,
+    /// The last request that began may be overtaken by the beginning of the next of its kind.
+    overlapping: bool,
+    outbox: Outbox<W>,
+    /// When to stop waiting for what is under way.
+    until: Option<Instant>,
+    stopping: bool,
+}
+
+impl<A, R, W> Connection<A, R, W>
+where
+    A: Answerer,
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin,
+{
+    pub(crate) fn new(
+        answerer: Arc<A>,
+        limits: Arc<Limits>,
+        peer: SocketAddr,
+        intake: Intake<R>,
+        outbox: Outbox<W>,
+    ) -> Self {
+        Connection {
+            answerer,
+            limits,
+            peer,
+            side: Side::Parked(intake),
+            queue: VecDeque::new(),
+            pending: VecDeque::new(),
+            overlapping: false,
+            outbox,
+            until: None,
+            stopping: false,
+        }
+    }
+
+    /// Serves until the peer is gone, misbehaves, or `stop` turns true; says why it ended.
+    pub(crate) async fn serve(mut self, mut stop: watch::Receiver<bool>) -> Closed {
+        loop {
+            match self.turn(&mut stop).await {
+                Ok(()) => {}
+                Err(closed) => return closed,
+            }
+        }
+    }
+
+    /// Waits for one thing to happen and deals with it.
+    async fn turn(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), Closed> {
+        self.begin_what_may().await?;
+        self.read_on();
+        if self.pending.is_empty() && (self.stopping || matches!(self.side, Side::Over)) {
+            return Err(Closed::Quietly(if self.stopping { "the broker stops" } else { "the peer hung up" }));
+        }
+        let until = self.until;
+        tokio::select! {
+            biased;
+            replies = ready_replies(&mut self.pending), if !self.pending.is_empty() => self.send(replies).await,
+            (intake, arrival) = read(&mut self.side) => self.arrived(intake, arrival),
+            () = stopped(stop), if !self.stopping => {
+                self.stopping = true;
+                self.until = Some(Instant::now() + self.limits.stop_grace);
+                Ok(())
+            }
+            () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
+                Err(Closed::Quietly("nobody waits for the answers that are left"))
+            }
+        }
+    }
+
+    /// Begins the requests whose turn it is.
+    async fn begin_what_may(&mut self) -> Result<(), Closed> {
+        while !self.stopping && self.queue.front().is_some_and(|next| self.may_begin(&next.bytes)) {
+            let Some(Inbound { bytes, charge }) = self.queue.pop_front() else { break };
+            self.overlapping = self.answerer.may_overlap(&bytes);
+            let answering = match self.answerer.begin(self.peer, bytes) {
+                Ok(answering) => answering,
+                Err(why) => Box::pin(std::future::ready(Reply::Close(why))),
+            };
+            let mut answering: Answering = Box::pin(async move {
+                let reply = answering.await;
+                drop(charge);
+                reply
+            });
+            let first = poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await;
+            self.pending.push_back(match first {
+                Poll::Ready(reply) => Pending::Done(reply),
+                Poll::Pending => Pending::Waiting(answering),
+            });
+        }
+        Ok(())
+    }
+
+    fn may_begin(&self, head: &[u8]) -> bool {
+        self.pending.is_empty()
+            || (self.overlapping
+                && self.pending.len() < self.limits.max_pipelined
+                && self.answerer.may_overlap(head))
+    }
+
+    /// Starts to read what comes next, unless enough is waiting.
+    fn read_on(&mut self) {
+        let side = std::mem::replace(&mut self.side, Side::Over);
+        self.side = match side {
+            Side::Parked(intake) if self.wants_more() => Side::Busy(Box::pin(intake.next())),
+            Side::Large(intake, head) if self.queue.is_empty() && self.may_begin(&head) && !self.stopping => {
+                Side::Busy(Box::pin(intake.rest()))
+            }
+            other => other,
+        };
+    }
+
+    fn wants_more(&self) -> bool {
+        let waiting: usize = self.queue.iter().map(|inbound| inbound.bytes.len()).sum();
+        !self.stopping
+            && waiting < READ_AHEAD
+            && self.queue.len() + self.pending.len() < self.limits.max_pipelined.max(2)
+    }
+
+    fn arrived(&mut self, intake: Intake<R>, arrival: Result<Arrival, Ended>) -> Result<(), Closed> {
+        match arrival {
+            Ok(Arrival::Whole(inbound)) => {
+                self.queue.push_back(inbound);
+                self.side = Side::Parked(intake);
+            }
+            Ok(Arrival::Large(head)) => self.side = Side::Large(intake, head),
+            Err(Ended::HungUp) => {
+                self.side = Side::Over;
+                self.until.get_or_insert(Instant::now() + HANG_UP_GRACE);
+            }
+            Err(Ended::Idle(_)) if !self.pending.is_empty() => self.side = Side::Parked(intake),
+            Err(Ended::Idle(_)) => return Err(Closed::Quietly("idle for connections.max.idle.ms")),
+            Err(other) => return Err(other.into()),
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, replies: Vec<Reply>) -> Result<(), Closed> {
+        let mut refused = None;
+        for reply in replies {
+            match reply {
+                Reply::Send(chunks) => self.outbox.push(chunks),
+                Reply::Nothing => {}
+                Reply::Close(why) => {
+                    refused = Some(why);
+                    break;
+                }
+            }
+        }
+        self.outbox.flush(self.limits.write_stall).await?;
+        match refused {
+            Some(why) => Err(Closed::Refused(why)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Waits for the first pending request, then takes all replies that are there, in order.
+async fn ready_replies(pending: &mut VecDeque<Pending>) -> Vec<Reply> {
+    poll_fn(|cx| {
+        let mut replies = Vec::new();
+        while let Some(reply) = next_reply(pending, cx) {
+            replies.push(reply);
+        }
+        if replies.is_empty() { Poll::Pending } else { Poll::Ready(replies) }
+    })
+    .await
+}
+
+fn next_reply(pending: &mut VecDeque<Pending>, cx: &mut Context<'_>) -> Option<Reply> {
+    if let Some(Pending::Waiting(answering)) = pending.front_mut() {
+        let Poll::Ready(reply) = answering.as_mut().poll(cx) else { return None };
+        pending.pop_front();
+        return Some(reply);
+    }
+    match pending.pop_front() {
+        Some(Pending::Done(reply)) => Some(reply),
+        _ => None,
+    }
+}
+
+/// Waits for what is being read; for ever if nothing is.
+async fn read<R>(side: &mut Side<R>) -> (Intake<R>, Result<Arrival, Ended>) {
+    match side {
+        Side::Busy(reading) => reading.await,
+        _ => std::future::pending().await,
+    }
+}
+
+/// Waits until the broker stops; also when whoever could say so is gone.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stopping| *stopping).await;
+}

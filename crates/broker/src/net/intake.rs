@@ -1,0 +1,170 @@
+//! Reads requests off a socket: the length first, then as much as has been paid for.
+
+use super::budget::{Budget, Charge};
+use crate::Limits;
+use bytes::{Buf, Bytes, BytesMut};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
+
+const PREFIX: usize = 4;
+/// The smallest request header: key, version and correlation id.
+const SMALLEST: usize = 8;
+/// What is paid for and read of a request before it counts as large.
+const FIRST_STEP: usize = 16 << 10;
+/// How much must arrive within [`Limits::read_stall`].
+const STALL_STEP: usize = 64 << 10;
+/// The buffer of a connection that has nothing to say.
+const IDLE_BUFFER: usize = 512;
+const READ_AHEAD: usize = 4 << 10;
+
+/// Why nothing more can be read.
+#[derive(Debug, Error)]
+pub(crate) enum Ended {
+    #[error("the peer closed the connection")]
+    HungUp,
+    #[error("silent for {} s", .0.as_secs())]
+    Idle(Duration),
+    #[error("field size, byte 0 of the frame: the length {0} is {1}")]
+    BadLength(i32, String),
+    #[error("the peer closed the connection after {got} of {size} bytes of a request")]
+    Torn { got: usize, size: usize },
+    #[error("byte {got} of a request of {size}: too little came within {} s", .stall.as_secs())]
+    Stalled { got: usize, size: usize, stall: Duration },
+    #[error("reading failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A whole request, without its length prefix.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    pub(crate) bytes: Bytes,
+    pub(crate) charge: Charge,
+}
+
+/// What came next.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// A whole request.
+    Whole(Inbound),
+    /// The first bytes of a large one; [`Intake::rest`] reads on.
+    Large(Bytes),
+}
+
+/// The reading half of a connection.
+#[derive(Debug)]
+pub(crate) struct Intake<R> {
+    source: R,
+    buffer: BytesMut,
+    charge: Charge,
+    paid: usize,
+    budget: Arc<Budget>,
+    limits: Arc<Limits>,
+}
+
+impl<R: AsyncRead + Unpin> Intake<R> {
+    pub(crate) fn new(source: R, budget: Arc<Budget>, limits: Arc<Limits>) -> Intake<R> {
+        Intake { source, buffer: BytesMut::new(), charge: Charge::default(), paid: 0, budget, limits }
+    }
+
+    /// Waits for the next request. Takes and gives back the intake, so that the wait can be kept across other events.
+    pub(crate) async fn next(mut self) -> (Self, Result<Arrival, Ended>) {
+        let result = self.first_step().await;
+        (self, result)
+    }
+
+    /// Reads the rest of a large request.
+    pub(crate) async fn rest(mut self) -> (Self, Result<Arrival, Ended>) {
+        let result = self.further_steps().await;
+        (self, result)
+    }
+
+    async fn first_step(&mut self) -> Result<Arrival, Ended> {
+        self.first_byte().await?;
+        self.fill(PREFIX, PREFIX).await?;
+        let size = self.checked_size()?;
+        let first = size.min(FIRST_STEP);
+        self.pay_up_to(first).await;
+        self.fill(PREFIX + first, PREFIX + size).await?;
+        if first == size {
+            return Ok(Arrival::Whole(self.take(size)));
+        }
+        Ok(Arrival::Large(Bytes::copy_from_slice(&self.buffer[PREFIX..PREFIX + SMALLEST])))
+    }
+
+    async fn further_steps(&mut self) -> Result<Arrival, Ended> {
+        let size = self.checked_size()?;
+        while self.paid < size {
+            self.pay_up_to(size.min(self.paid.saturating_mul(4))).await;
+            while self.buffer.len() < PREFIX + self.paid {
+                let goal = (self.buffer.len() + STALL_STEP).min(PREFIX + self.paid);
+                self.fill(goal, PREFIX + size).await?;
+            }
+        }
+        Ok(Arrival::Whole(self.take(size)))
+    }
+
+    async fn first_byte(&mut self) -> Result<(), Ended> {
+        if !self.buffer.is_empty() {
+            return Ok(());
+        }
+        if !(PREFIX..=READ_AHEAD).contains(&self.buffer.capacity()) {
+            self.buffer = BytesMut::with_capacity(IDLE_BUFFER);
+        }
+        let idle = self.limits.max_idle;
+        match timeout(idle, self.source.read_buf(&mut self.buffer)).await {
+            Err(_) => Err(Ended::Idle(idle)),
+            Ok(Ok(0)) => Err(Ended::HungUp),
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(error.into()),
+        }
+    }
+
+    /// The announced length, if it is a possible one.
+    fn checked_size(&self) -> Result<usize, Ended> {
+        let announced = (&self.buffer[..]).get_i32();
+        let most = self.limits.max_request_bytes;
+        let why = match usize::try_from(announced) {
+            Err(_) => "negative".to_owned(),
+            Ok(size) if size < SMALLEST => format!("too small for a request header ({SMALLEST} bytes)"),
+            Ok(size) if size > most => format!("over socket.request.max.bytes ({most})"),
+            Ok(size) => return Ok(size),
+        };
+        Err(Ended::BadLength(announced, why))
+    }
+
+    async fn pay_up_to(&mut self, target: usize) {
+        self.budget.pay(&mut self.charge, target - self.paid).await;
+        self.paid = target;
+    }
+
+    /// Reads until the buffer holds `goal` bytes; `whole` is the size of the frame, for the error.
+    async fn fill(&mut self, goal: usize, whole: usize) -> Result<(), Ended> {
+        let stall = self.limits.read_stall;
+        let reading = async {
+            while self.buffer.len() < goal {
+                let missing = goal - self.buffer.len();
+                if self.buffer.capacity() - self.buffer.len() < missing {
+                    self.buffer.reserve(missing.max(READ_AHEAD));
+                }
+                if self.source.read_buf(&mut self.buffer).await? == 0 {
+                    return Err(Ended::Torn { got: self.buffer.len(), size: whole });
+                }
+            }
+            Ok(())
+        };
+        match timeout(stall, reading).await {
+            Ok(result) => result,
+            Err(_) => Err(Ended::Stalled { got: self.buffer.len(), size: whole, stall }),
+        }
+    }
+
+    fn take(&mut self, size: usize) -> Inbound {
+        self.buffer.advance(PREFIX);
+        self.paid = 0;
+        Inbound { bytes: self.buffer.split_to(size).freeze(), charge: std::mem::take(&mut self.charge) }
+    }
+}

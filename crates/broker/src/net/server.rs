@@ -1,0 +1,139 @@
+//! Accepts connections, counts them, and ends them when the broker stops.
+
+use super::Answerer;
+use super::budget::Budget;
+use super::connection::{Closed, Connection};
+use super::intake::Intake;
+use super::outbox::Outbox;
+use crate::Limits;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+/// How long to wait when no connection can be accepted, for want of file descriptors say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How much longer than the connections themselves the server waits for them.
+const STOP_MARGIN: Duration = Duration::from_millis(500);
+
+/// A listener at work. Dropping it ends it and its connections at once; [`Server::stop`] lets them finish.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+impl Server {
+    /// Serves whoever connects to `listener`, on the tokio runtime this is called on.
+    ///
+    /// # Errors
+    /// The listener has no address.
+    pub(crate) fn start<A: Answerer>(
+        listener: TcpListener,
+        answerer: Arc<A>,
+        limits: Limits,
+    ) -> io::Result<Server> {
+        let address = listener.local_addr()?;
+        let (stop, stopping) = watch::channel(false);
+        let budget = Arc::new(Budget::new(limits.max_queued_bytes, limits.max_request_bytes));
+        let house = House { answerer, limits: Arc::new(limits), budget, stopping };
+        let accepting = tokio::spawn(house.accept_all(listener));
+        Ok(Server { address, stop, accepting })
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops accepting and reading, lets answers that are under way leave within [`Limits::stop_grace`], closes all connections.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        if let Err(error) = (&mut self.accepting).await
+            && error.is_panic()
+        {
+            tracing::error!(%error, "the accepting task panicked");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// What the connections of a server share.
+struct House<A> {
+    answerer: Arc<A>,
+    limits: Arc<Limits>,
+    budget: Arc<Budget>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl<A: Answerer> House<A> {
+    async fn accept_all(mut self, listener: TcpListener) {
+        let mut guests = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => self.admit(stream, peer, &mut guests),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(left) = guests.join_next() => note_panic(left),
+                _ = self.stopping.changed() => break,
+            }
+        }
+        drop(listener);
+        let all = async {
+            while let Some(left) = guests.join_next().await {
+                note_panic(left);
+            }
+        };
+        // Whoever is left after that is cut off as the set is dropped.
+        let _ = timeout(self.limits.stop_grace + STOP_MARGIN, all).await;
+    }
+
+    fn admit(&self, stream: TcpStream, peer: SocketAddr, guests: &mut JoinSet<()>) {
+        let most = self.limits.max_connections;
+        if guests.len() >= most {
+            tracing::warn!(%peer, "closed: max.connections ({most}) are open already");
+            return;
+        }
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
+        }
+        let (source, sink) = stream.into_split();
+        let intake = Intake::new(source, Arc::clone(&self.budget), Arc::clone(&self.limits));
+        let connection = Connection::new(
+            Arc::clone(&self.answerer),
+            Arc::clone(&self.limits),
+            peer,
+            intake,
+            Outbox::new(sink),
+        );
+        let stopping = self.stopping.clone();
+        guests.spawn(async move {
+            match connection.serve(stopping).await {
+                Closed::Quietly(why) => tracing::debug!(%peer, "closed: {why}"),
+                closed => tracing::warn!(%peer, "closed: {closed}"),
+            }
+        });
+    }
+}
+
+fn note_panic(left: Result<(), JoinError>) {
+    if let Err(error) = left
+        && error.is_panic()
+    {
+        tracing::error!(%error, "closed: a handler panicked; its connection is lost, this is a bug in the broker");
+    }
+}
