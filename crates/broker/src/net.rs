@@ -6,6 +6,8 @@ mod connection;
 mod intake;
 mod outbox;
 mod server;
+#[cfg(test)]
+mod tests;
 
 pub use server::Server;
 

@@ -79,7 +79,8 @@ mod tests {
         {
             let waiting = budget.pay(second, 40);
             tokio::pin!(waiting);
-            let pending = std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending()));
+            let pending =
+                std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending()));
             assert!(pending.await, "the second waits");
             *first = Charge::default();
             waiting.await;

@@ -113,7 +113,7 @@ where
 
     /// Waits for one thing to happen and deals with it.
     async fn turn(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), Closed> {
-        self.begin_what_may().await?;
+        self.begin_what_may().await;
         self.read_on();
         if self.pending.is_empty() && (self.stopping || matches!(self.side, Side::Over)) {
             return Err(Closed::Quietly(if self.stopping { "the broker stops" } else { "the peer hung up" }));
@@ -135,7 +135,7 @@ where
     }
 
     /// Begins the requests whose turn it is.
-    async fn begin_what_may(&mut self) -> Result<(), Closed> {
+    async fn begin_what_may(&mut self) {
         while !self.stopping && self.queue.front().is_some_and(|next| self.may_begin(&next.bytes)) {
             let Some(Inbound { bytes, charge }) = self.queue.pop_front() else { break };
             self.overlapping = self.answerer.may_overlap(&bytes);
@@ -154,7 +154,6 @@ where
                 Poll::Pending => Pending::Waiting(answering),
             });
         }
-        Ok(())
     }
 
     fn may_begin(&self, head: &[u8]) -> bool {

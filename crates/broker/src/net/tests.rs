@@ -1,0 +1,367 @@
+//! Sockets against peers that misbehave, with an answerer that does what the request says.
+
+use super::{Answerer, Answering, Reply, Server};
+use crate::Limits;
+use bytes::{BufMut, Bytes, BytesMut};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+
+/// Kinds of request: the first byte of a frame.
+const ECHO: u8 = 0;
+/// Waits until released; may overlap with its kind.
+const HOLD: u8 = 1;
+/// Waits until released.
+const HOLD_ALONE: u8 = 2;
+const CLOSE: u8 = 3;
+const PANIC: u8 = 4;
+const NOTHING: u8 = 5;
+
+#[derive(Debug, PartialEq)]
+enum Event {
+    Began(u8),
+    Ended(u8),
+}
+
+struct Script {
+    events: mpsc::UnboundedSender<Event>,
+    /// Held requests whose number is at most this go on.
+    released: watch::Receiver<u8>,
+}
+
+struct Noted(mpsc::UnboundedSender<Event>, u8);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let _ = self.0.send(Event::Ended(self.1));
+    }
+}
+
+impl Answerer for Script {
+    fn begin(&self, _peer: SocketAddr, frame: Bytes) -> Result<Answering, String> {
+        let (kind, number) = (frame[0], frame[1]);
+        let _ = self.events.send(Event::Began(number));
+        let ended = Noted(self.events.clone(), number);
+        let mut released = self.released.clone();
+        if kind == CLOSE {
+            return Err("told to".to_owned());
+        }
+        Ok(Box::pin(async move {
+            let _ended = ended;
+            match kind {
+                PANIC => panic!("told to panic"),
+                NOTHING => return Reply::Nothing,
+                HOLD | HOLD_ALONE => {
+                    let _ = released.wait_for(|upto| *upto >= number).await;
+                }
+                _ => {}
+            }
+            let mut size = BytesMut::new();
+            size.put_i32(i32::try_from(frame.len()).unwrap());
+            Reply::Send(vec![size.freeze(), frame])
+        }))
+    }
+
+    fn may_overlap(&self, head: &[u8]) -> bool {
+        head[0] == HOLD
+    }
+}
+
+struct World {
+    server: Server,
+    events: mpsc::UnboundedReceiver<Event>,
+    release: watch::Sender<u8>,
+}
+
+async fn world(limits: Limits) -> World {
+    let (events_in, events) = mpsc::unbounded_channel();
+    let (release, released) = watch::channel(0);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let script = Script { events: events_in, released };
+    let server = Server::start(listener, Arc::new(script), limits).unwrap();
+    World { server, events, release }
+}
+
+impl World {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.server.local_addr()).await.unwrap()
+    }
+
+    async fn event(&mut self) -> Event {
+        self.events.recv().await.unwrap()
+    }
+
+    async fn still_serves(&self) {
+        let mut peer = self.connect().await;
+        ask(&mut peer, ECHO, 99, 8).await;
+        assert_eq!(answer(&mut peer).await.unwrap()[1], 99);
+    }
+}
+
+async fn ask(peer: &mut TcpStream, kind: u8, number: u8, size: usize) {
+    let mut frame = BytesMut::new();
+    frame.put_i32(i32::try_from(size).unwrap());
+    frame.put_u8(kind);
+    frame.put_u8(number);
+    frame.resize(4 + size, 0);
+    peer.write_all(&frame).await.unwrap();
+}
+
+/// The next answer, or none if the connection was closed.
+async fn answer(peer: &mut TcpStream) -> Option<Vec<u8>> {
+    let size = peer.read_i32().await.ok()?;
+    let mut frame = vec![0; usize::try_from(size).unwrap()];
+    peer.read_exact(&mut frame).await.unwrap();
+    Some(frame)
+}
+
+async fn is_closed(peer: &mut TcpStream) -> bool {
+    answer(peer).await.is_none()
+}
+
+#[tokio::test]
+async fn a_bad_length_closes_its_connection_only() {
+    let world = world(Limits { max_request_bytes: 1000, ..Limits::default() }).await;
+    for length in [-1, i32::MIN, 0, 7, 1001, i32::MAX] {
+        let mut peer = world.connect().await;
+        peer.write_i32(length).await.unwrap();
+        assert!(is_closed(&mut peer).await, "length {length}");
+        world.still_serves().await;
+    }
+    let mut peer = world.connect().await;
+    ask(&mut peer, ECHO, 1, 1000).await;
+    assert_eq!(answer(&mut peer).await.unwrap().len(), 1000);
+}
+
+#[tokio::test]
+async fn a_request_that_trickles_in_is_given_up() {
+    let stall = Duration::from_millis(30);
+    let world = world(Limits { read_stall: stall, ..Limits::default() }).await;
+    for begun in [&[0u8, 0][..], &[0, 0, 0, 9], &[0, 0, 0, 9, 1, 2, 3], &[0, 2, 0, 0, 1, 2, 3]] {
+        let mut peer = world.connect().await;
+        peer.write_all(begun).await.unwrap();
+        assert!(is_closed(&mut peer).await, "after {begun:?}");
+    }
+    world.still_serves().await;
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_closed_unless_an_answer_is_due() {
+    let mut world = world(Limits { max_idle: Duration::from_millis(20), ..Limits::default() }).await;
+    let mut busy = world.connect().await;
+    ask(&mut busy, HOLD_ALONE, 1, 8).await;
+    assert_eq!(world.event().await, Event::Began(1));
+    let mut idle = world.connect().await;
+    assert!(is_closed(&mut idle).await);
+    world.release.send_replace(1);
+    assert_eq!(answer(&mut busy).await.unwrap()[1], 1);
+}
+
+#[tokio::test]
+async fn a_frame_in_single_bytes_and_many_in_one_write_are_the_same() {
+    let world = world(Limits::default()).await;
+    let mut peer = world.connect().await;
+    for byte in [0, 0, 0, 8, ECHO, 1, 0, 0, 0, 0, 0, 0] {
+        peer.write_u8(byte).await.unwrap();
+        peer.flush().await.unwrap();
+    }
+    assert_eq!(answer(&mut peer).await.unwrap()[1], 1);
+    let mut many = Vec::new();
+    for number in 0..100 {
+        many.extend_from_slice(&[0, 0, 0, 8, ECHO, number, 0, 0, 0, 0, 0, 0]);
+    }
+    peer.write_all(&many).await.unwrap();
+    for number in 0..100 {
+        assert_eq!(answer(&mut peer).await.unwrap()[1], number);
+    }
+}
+
+#[tokio::test]
+async fn overlapping_requests_begin_early_and_answers_keep_their_order() {
+    let mut world = world(Limits::default()).await;
+    let mut peer = world.connect().await;
+    ask(&mut peer, HOLD, 2, 8).await;
+    ask(&mut peer, HOLD, 1, 8).await;
+    ask(&mut peer, NOTHING, 3, 8).await;
+    ask(&mut peer, ECHO, 4, 8).await;
+    assert_eq!(world.event().await, Event::Began(2));
+    assert_eq!(world.event().await, Event::Began(1));
+    world.release.send_replace(1);
+    world.release.send_replace(2);
+    for number in [2, 1, 4] {
+        assert_eq!(answer(&mut peer).await.unwrap()[1], number);
+    }
+    let mut rest = Vec::new();
+    for _ in 0..6 {
+        rest.push(world.event().await);
+    }
+    let place = |event: Event| rest.iter().position(|other| *other == event).unwrap();
+    assert!(place(Event::Ended(2)) < place(Event::Ended(1)));
+    assert!(place(Event::Ended(1)) < place(Event::Began(3)), "the third waits for the others: {rest:?}");
+    assert!(place(Event::Ended(3)) < place(Event::Began(4)));
+}
+
+#[tokio::test]
+async fn overlapping_requests_are_capped() {
+    let mut world = world(Limits { max_pipelined: 3, ..Limits::default() }).await;
+    let mut peer = world.connect().await;
+    for number in 1..=5 {
+        ask(&mut peer, HOLD, number, 8).await;
+    }
+    for number in 1..=3 {
+        assert_eq!(world.event().await, Event::Began(number));
+    }
+    world.release.send_replace(1);
+    assert_eq!(world.event().await, Event::Ended(1));
+    assert_eq!(world.event().await, Event::Began(4));
+    world.release.send_replace(5);
+    for number in 1..=5 {
+        assert_eq!(answer(&mut peer).await.unwrap()[1], number);
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_request_is_dropped_when_its_peer_hangs_up() {
+    let mut world = world(Limits::default()).await;
+    let mut peer = world.connect().await;
+    ask(&mut peer, HOLD_ALONE, 1, 8).await;
+    ask(&mut peer, ECHO, 2, 8).await;
+    assert_eq!(world.event().await, Event::Began(1));
+    drop(peer);
+    assert_eq!(world.event().await, Event::Ended(1));
+    world.still_serves().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_only_closed_its_sending_side_gets_its_answers() {
+    let world = world(Limits::default()).await;
+    let mut peer = world.connect().await;
+    ask(&mut peer, ECHO, 1, 8).await;
+    ask(&mut peer, ECHO, 2, 40_000).await;
+    peer.shutdown().await.unwrap();
+    assert_eq!(answer(&mut peer).await.unwrap()[1], 1);
+    assert_eq!(answer(&mut peer).await.unwrap().len(), 40_000);
+    assert!(is_closed(&mut peer).await);
+}
+
+#[tokio::test]
+async fn a_refused_or_panicking_request_takes_nobody_with_it() {
+    let world = world(Limits::default()).await;
+    for kind in [CLOSE, PANIC] {
+        let mut other = world.connect().await;
+        let mut peer = world.connect().await;
+        ask(&mut peer, ECHO, 1, 8).await;
+        ask(&mut peer, kind, 2, 8).await;
+        ask(&mut peer, ECHO, 3, 8).await;
+        assert_eq!(answer(&mut peer).await.unwrap()[1], 1);
+        assert!(is_closed(&mut peer).await);
+        ask(&mut other, ECHO, 4, 8).await;
+        assert_eq!(answer(&mut other).await.unwrap()[1], 4);
+    }
+}
+
+#[tokio::test]
+async fn announcing_costs_little_and_large_requests_all_complete() {
+    let limits = Limits { max_request_bytes: 200_000, max_queued_bytes: 500_000, ..Limits::default() };
+    let world = world(limits).await;
+    let mut silent = Vec::new();
+    for _ in 0..15 {
+        let mut peer = world.connect().await;
+        peer.write_i32(200_000).await.unwrap();
+        silent.push(peer);
+    }
+    let mut large = Vec::new();
+    for number in 0..8 {
+        let mut peer = world.connect().await;
+        large.push(tokio::spawn(async move {
+            ask(&mut peer, ECHO, number, 200_000).await;
+            answer(&mut peer).await.unwrap().len()
+        }));
+    }
+    for task in large {
+        assert_eq!(task.await.unwrap(), 200_000);
+    }
+    for peer in &mut silent {
+        peer.write_all(&vec![0; 200_000]).await.unwrap();
+        assert_eq!(answer(peer).await.unwrap().len(), 200_000);
+    }
+}
+
+#[tokio::test]
+async fn a_large_request_behind_a_waiting_one_is_not_read_yet() {
+    let limits = Limits { max_request_bytes: 200_000, max_queued_bytes: 300_000, ..Limits::default() };
+    let mut world = world(limits).await;
+    let mut holder = world.connect().await;
+    ask(&mut holder, HOLD, 2, 8).await;
+    assert_eq!(world.event().await, Event::Began(2));
+    let (mut answers, mut requests) = holder.into_split();
+    let large = tokio::spawn(async move {
+        let frame = [&200_000i32.to_be_bytes()[..], &[ECHO, 3], &[0; 199_998]].concat();
+        requests.write_all(&frame).await.unwrap();
+        requests
+    });
+    let mut other = world.connect().await;
+    for _ in 0..3 {
+        ask(&mut other, ECHO, 4, 200_000).await;
+        assert_eq!(answer(&mut other).await.unwrap()[1], 4, "the budget has room for one at a time");
+    }
+    world.release.send_replace(2);
+    let mut all = vec![0; 12 + 200_004];
+    answers.read_exact(&mut all).await.unwrap();
+    assert_eq!((all[5], all[17]), (2, 3));
+    drop(large.await.unwrap());
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_closed() {
+    let world = world(Limits { max_connections: 2, ..Limits::default() }).await;
+    let mut first = world.connect().await;
+    ask(&mut first, ECHO, 1, 8).await;
+    assert!(answer(&mut first).await.is_some());
+    let mut second = world.connect().await;
+    ask(&mut second, ECHO, 2, 8).await;
+    assert!(answer(&mut second).await.is_some());
+    let mut third = world.connect().await;
+    assert!(is_closed(&mut third).await);
+    drop(first);
+    loop {
+        let mut peer = world.connect().await;
+        // A refused peer may find its socket reset while it writes.
+        let wrote = peer.write_all(&[0, 0, 0, 8, ECHO, 4, 0, 0, 0, 0, 0, 0]).await;
+        if wrote.is_ok() && answer(&mut peer).await.is_some() {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn stopping_lets_answers_under_way_leave_and_refuses_the_rest() {
+    let mut world = world(Limits { stop_grace: Duration::from_secs(60), ..Limits::default() }).await;
+    let mut idle = world.connect().await;
+    let mut busy = world.connect().await;
+    ask(&mut busy, HOLD, 1, 8).await;
+    assert_eq!(world.event().await, Event::Began(1));
+    let address = world.server.local_addr();
+    let stopping = tokio::spawn(world.server.stop());
+    assert!(is_closed(&mut idle).await);
+    world.release.send_replace(1);
+    assert_eq!(answer(&mut busy).await.unwrap()[1], 1);
+    assert!(is_closed(&mut busy).await);
+    stopping.await.unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn stopping_does_not_wait_for_ever() {
+    let mut world = world(Limits { stop_grace: Duration::from_millis(10), ..Limits::default() }).await;
+    let mut busy = world.connect().await;
+    ask(&mut busy, HOLD, 1, 8).await;
+    assert_eq!(world.event().await, Event::Began(1));
+    let World { server, mut events, release: _release } = world;
+    server.stop().await;
+    assert!(is_closed(&mut busy).await);
+    assert_eq!(events.recv().await, Some(Event::Ended(1)));
+}
