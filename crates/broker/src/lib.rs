@@ -2,7 +2,12 @@
 //! It must not know how state is decided (core), how bytes last (store, layout) or how messages are encoded (wire).
 #![forbid(unsafe_code)]
 
+mod api;
+mod context;
+pub mod host;
 mod limits;
 mod net;
 
+pub use context::{Advertised, Context};
 pub use limits::Limits;
+pub use net::Server;

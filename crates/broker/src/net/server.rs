@@ -5,7 +5,8 @@ use super::budget::Budget;
 use super::connection::{Closed, Connection};
 use super::intake::Intake;
 use super::outbox::Outbox;
-use crate::Limits;
+use crate::api::Dispatch;
+use crate::{Context, Limits};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,10 +30,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves whoever connects to `listener`, on the tokio runtime this is called on.
+    /// Serves Kafka's protocol to whoever connects to `listener`, on the tokio runtime this is called on.
     ///
     /// # Errors
     /// The listener has no address.
+    pub fn bind(listener: TcpListener, mut context: Context, limits: Limits) -> io::Result<Server> {
+        if context.advertised.port == 0 {
+            context.advertised.port = listener.local_addr()?.port();
+        }
+        Server::start(listener, Arc::new(Dispatch(Arc::new(context))), limits)
+    }
+
     pub(crate) fn start<A: Answerer>(
         listener: TcpListener,
         answerer: Arc<A>,

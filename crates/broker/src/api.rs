@@ -1,0 +1,164 @@
+//! Dispatch: one table of the APIs that are served, and from a frame to the file that answers it.
+//!
+//! An API's file has `answer(ctx, caller, request, version)`, which returns the response, or an [`Outcome`], or a `Result` whose
+//! error closes the connection. To serve one more API: write its file, add its line to the table.
+
+mod api_versions;
+mod metadata;
+mod topic_error;
+
+use crate::context::{Caller, Context, NoRandomness};
+use crate::host::HostGone;
+use crate::net::{Answerer, Answering, Reply};
+use bytes::Bytes;
+use ottla_wire::frame::{self, RequestHeader};
+use ottla_wire::messages::{ApiVersionsRequest, MetadataRequest};
+use ottla_wire::{ApiKey, DecodeError, Message, Reader, Request, Response, Text, Versions};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a request came to.
+#[derive(Debug)]
+pub(crate) enum Outcome<T> {
+    /// This response is sent.
+    Send(T),
+    /// Nothing is sent (Produce with acks 0).
+    #[expect(dead_code, reason = "for Produce")]
+    Nothing,
+    /// The connection is closed; the text says why and goes to the log.
+    Close(String),
+}
+
+impl<T: Response> From<T> for Outcome<T> {
+    fn from(response: T) -> Outcome<T> {
+        Outcome::Send(response)
+    }
+}
+
+impl<T: Response, E: std::fmt::Display> From<Result<T, E>> for Outcome<T> {
+    fn from(result: Result<T, E>) -> Outcome<T> {
+        match result {
+            Ok(response) => Outcome::Send(response),
+            Err(error) => Outcome::Close(error.to_string()),
+        }
+    }
+}
+
+/// Why a request gets no answer: nothing that the client did.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The shard is gone.
+    #[error(transparent)]
+    Gone(#[from] HostGone),
+    /// No topic id can be drawn.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    /// The shard answered another question.
+    #[error("the shard answered another question, which is a bug in the broker")]
+    OtherAnswer,
+}
+
+/// What anybody may do with a topic, as there are no ACLs: all operations that topics have, as bits.
+const TOPIC_OPERATIONS: i32 = 0x0df8;
+/// What anybody may do with the cluster.
+const CLUSTER_OPERATIONS: i32 = 0x1fa0;
+/// The leader epoch of every partition: its one leader never changed.
+const LEADER_EPOCH: i32 = 0;
+
+/// A request whose header has been read.
+struct Incoming {
+    ctx: Arc<Context>,
+    caller: Caller,
+    version: i16,
+    correlation_id: i32,
+    body: Reader,
+}
+
+/// An API that is served.
+struct Api {
+    key: ApiKey,
+    begin: fn(Incoming) -> Result<Answering, DecodeError>,
+}
+
+/// Reads a request and begins to answer it.
+macro_rules! apis {
+    ($($file:ident: $request:ident;)*) => {
+        /// The APIs that are served, by number.
+        const APIS: &[Api] = &[$(Api {
+            key: $request::KEY,
+            begin: |mut incoming| {
+                let request = $request::decode(&mut incoming.body, incoming.version)?;
+                Ok(Box::pin(async move {
+                    let Incoming { ctx, caller, version, correlation_id, .. } = incoming;
+                    let outcome = $file::answer(&ctx, &caller, request, version).await;
+                    reply(outcome.into(), &caller, correlation_id, version)
+                }))
+            },
+        }),*];
+    };
+}
+
+apis! {
+    metadata: MetadataRequest;
+    api_versions: ApiVersionsRequest;
+}
+
+impl Api {
+    /// The versions that are served: all stable ones of Apache Kafka 4.4.
+    fn served(&self) -> Versions {
+        self.key.info().map_or(Versions::NONE, |info| info.stable_versions())
+    }
+
+    /// The versions that clients are told. Produce is said to start at 0 (T-08): older librdkafka turn compression off otherwise.
+    fn advertised(&self) -> Versions {
+        let served = self.served();
+        if self.key == ApiKey::PRODUCE { Versions::new(0, served.max) } else { served }
+    }
+}
+
+fn reply<T: Response>(outcome: Outcome<T>, caller: &Caller, correlation_id: i32, version: i16) -> Reply {
+    match outcome {
+        Outcome::Nothing => Reply::Nothing,
+        Outcome::Close(why) => Reply::Close(refusal(caller, T::KEY, version, why)),
+        Outcome::Send(response) => match frame::response(correlation_id, &response, version) {
+            Ok(frame) => Reply::Send(frame.into_chunks()),
+            Err(error) => {
+                let why = format!("cannot encode the response, which is a bug in the broker: {error}");
+                Reply::Close(refusal(caller, T::KEY, version, why))
+            }
+        },
+    }
+}
+
+/// One line for the log: who, what, why.
+fn refusal(caller: &Caller, key: ApiKey, version: i16, why: impl std::fmt::Display) -> String {
+    format!("client {:?}, {key} version {version}: {why}", caller.client_id)
+}
+
+/// The context as what connections ask.
+pub(crate) struct Dispatch(pub(crate) Arc<Context>);
+
+impl Answerer for Dispatch {
+    fn begin(&self, peer: SocketAddr, frame: Bytes) -> Result<Answering, String> {
+        let (header, body) = frame::read_request_header(&frame).map_err(|error| error.to_string())?;
+        let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
+        let caller = Caller { peer, client_id: client_id.unwrap_or(Text::from_static("")) };
+        let api = APIS.iter().find(|api| api.key == key);
+        let Some(api) = api else { return Err(refusal(&caller, key, version, "this API is not served")) };
+        if !api.served().contains(version) {
+            if key == ApiKey::API_VERSIONS {
+                let response = Outcome::Send(api_versions::unknown_version());
+                return Ok(Box::pin(std::future::ready(reply(response, &caller, correlation_id, 0))));
+            }
+            let why = format!("byte 6, field RequestApiVersion: served are {}", api.served());
+            return Err(refusal(&caller, key, version, why));
+        }
+        let who = caller.clone();
+        let incoming = Incoming { ctx: Arc::clone(&self.0), caller, version, correlation_id, body };
+        (api.begin)(incoming).map_err(|error| refusal(&who, key, version, error))
+    }
+
+    fn may_overlap(&self, head: &[u8]) -> bool {
+        head.starts_with(&ApiKey::PRODUCE.0.to_be_bytes())
+    }
+}

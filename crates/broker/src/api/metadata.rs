@@ -1,0 +1,208 @@
+//! Metadata 0-13: the broker, and topics with their partitions; creates topics that are asked for by name, if configured.
+//! Left out: racks. There is one broker: it leads every partition and is the controller.
+
+use super::topic_error;
+use crate::context::{Caller, Context, random_topic_id, to_topic_id, to_uuid};
+use crate::host::HostGone;
+use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic, Topic};
+use ottla_core::{Answer, Input};
+use ottla_types::TopicId;
+use ottla_wire::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use ottla_wire::messages::{MetadataRequest, MetadataResponse};
+use ottla_wire::{ErrorCode, Numbers, Text, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which topics are asked for.
+enum Wanted {
+    All,
+    Ids(Vec<TopicId>),
+    Names(Vec<String>),
+}
+
+/// A topic that exists, as far as an answer shows it.
+struct Seen {
+    name: String,
+    id: TopicId,
+    partitions: i32,
+}
+
+impl From<&Topic> for Seen {
+    fn from(topic: &Topic) -> Seen {
+        Seen { name: topic.name.clone(), id: topic.id, partitions: topic.partitions }
+    }
+}
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: MetadataRequest,
+    version: i16,
+) -> Result<MetadataResponse, super::Broken> {
+    let Some(wanted) = wanted(&request, version) else { return Ok(refused(&request)) };
+    let mut topics = match wanted {
+        Wanted::All => all(ctx).await?,
+        Wanted::Ids(ids) => by_id(ctx, ids).await?,
+        Wanted::Names(names) => by_name(ctx, names, request.allow_auto_topic_creation).await?,
+    };
+    if request.include_topic_authorized_operations {
+        for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
+            topic.topic_authorized_operations = super::TOPIC_OPERATIONS;
+        }
+    }
+    let mut response = MetadataResponse {
+        brokers: vec![broker(ctx)],
+        cluster_id: Some(ctx.cluster_id.clone()),
+        controller_id: ctx.node_id,
+        topics,
+        ..Default::default()
+    };
+    if request.include_cluster_authorized_operations {
+        response.cluster_authorized_operations = super::CLUSTER_OPERATIONS;
+    }
+    Ok(response)
+}
+
+/// What the request asks for; none if it contradicts its version: ids are for 12 and later, a topic needs a name or an id.
+fn wanted(request: &MetadataRequest, version: i16) -> Option<Wanted> {
+    let Some(topics) = &request.topics else { return Some(Wanted::All) };
+    if version == 0 && topics.is_empty() {
+        return Some(Wanted::All);
+    }
+    if topics.iter().any(|topic| !topic.topic_id.is_zero()) {
+        let ids = topics.iter().map(|topic| topic.topic_id).filter(|id| !id.is_zero());
+        return (version >= 12).then(|| Wanted::Ids(once(ids.map(to_topic_id))));
+    }
+    let names: Option<Vec<String>> =
+        topics.iter().map(|topic| topic.name.as_ref().map(String::from)).collect();
+    names.map(|names| Wanted::Names(once(names.into_iter())))
+}
+
+/// Each item once, in the order of its first occurrence.
+fn once<T: Ord + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = BTreeSet::new();
+    items.filter(|item| seen.insert(item.clone())).collect()
+}
+
+async fn all(ctx: &Context) -> Result<Vec<MetadataResponseTopic>, HostGone> {
+    let seen: Vec<Seen> =
+        ctx.host.read(|shard, _| shard.catalog().topics_by_name().map(Seen::from).collect()).await?;
+    Ok(seen.into_iter().map(|topic| present(ctx, topic)).collect())
+}
+
+async fn by_id(ctx: &Context, ids: Vec<TopicId>) -> Result<Vec<MetadataResponseTopic>, HostGone> {
+    let look = ctx.host.read(|shard, _| {
+        let find = |id| (id, shard.catalog().topic(id).map(Seen::from));
+        ids.into_iter().map(find).collect::<Vec<_>>()
+    });
+    let topics = look.await?.into_iter().map(|(id, found)| match found {
+        Some(topic) => present(ctx, topic),
+        None => absent(None, to_uuid(id), ErrorCode::UNKNOWN_TOPIC_ID),
+    });
+    Ok(topics.collect())
+}
+
+async fn by_name(
+    ctx: &Context,
+    names: Vec<String>,
+    may_create: bool,
+) -> Result<Vec<MetadataResponseTopic>, super::Broken> {
+    let (mut found, creates) = look_up(ctx, names.clone()).await?;
+    let missing: Vec<String> = names.iter().filter(|name| !found.contains_key(*name)).cloned().collect();
+    let mut errors = BTreeMap::new();
+    if !missing.is_empty() {
+        errors = create(ctx, missing.clone(), may_create && creates).await?;
+        found.append(&mut look_up(ctx, missing).await?.0);
+    }
+    let topic = |name: String| match found.remove(&name) {
+        Some(topic) => present(ctx, topic),
+        None => {
+            let error = errors.get(&name).copied().unwrap_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+            absent(Some(name.into()), Uuid::ZERO, error)
+        }
+    };
+    Ok(names.into_iter().map(topic).collect())
+}
+
+/// The topics of these names that exist, and whether the broker is set to create those that do not.
+async fn look_up(ctx: &Context, names: Vec<String>) -> Result<(BTreeMap<String, Seen>, bool), HostGone> {
+    let look = ctx.host.read(move |shard, _| {
+        let catalog = shard.catalog();
+        let found = names.into_iter().filter_map(|name| {
+            let topic = catalog.topic_named(&name)?;
+            Some((name, Seen::from(topic)))
+        });
+        (found.collect(), catalog.settings().auto_create_topics)
+    });
+    look.await
+}
+
+/// Creates topics as the broker's defaults say, or only finds out why they could not be; gives the errors by name.
+async fn create(
+    ctx: &Context,
+    names: Vec<String>,
+    for_real: bool,
+) -> Result<BTreeMap<String, ErrorCode>, super::Broken> {
+    let mut topics = Vec::with_capacity(names.len());
+    for name in &names {
+        topics.push(NewTopic {
+            name: name.clone(),
+            id: random_topic_id()?,
+            partitions: -1,
+            replication_factor: -1,
+            assignments: Vec::new(),
+            configs: BTreeMap::new(),
+        });
+    }
+    let ask = move |ticket| Input::CreateTopics(CreateTopics { ticket, topics, validate_only: !for_real });
+    let Answer::Catalog(CatalogAnswer::Created(results)) = ctx.host.ask(ask).await? else {
+        return Err(super::Broken::OtherAnswer);
+    };
+    let judged = names.into_iter().zip(results);
+    Ok(judged.filter_map(|(name, result)| Some((name, topic_error::explain(&result.err()?).0))).collect())
+}
+
+fn broker(ctx: &Context) -> MetadataResponseBroker {
+    MetadataResponseBroker {
+        node_id: ctx.node_id,
+        host: ctx.advertised.host.as_str().into(),
+        port: ctx.advertised.port.into(),
+        ..Default::default()
+    }
+}
+
+fn present(ctx: &Context, topic: Seen) -> MetadataResponseTopic {
+    let only: Numbers<i32> = [ctx.node_id].into_iter().collect();
+    let partition = |partition_index| MetadataResponsePartition {
+        partition_index,
+        leader_id: ctx.node_id,
+        leader_epoch: super::LEADER_EPOCH,
+        replica_nodes: only.clone(),
+        isr_nodes: only.clone(),
+        ..Default::default()
+    };
+    MetadataResponseTopic {
+        name: Some(topic.name.into()),
+        topic_id: to_uuid(topic.id),
+        partitions: (0..topic.partitions).map(partition).collect(),
+        ..Default::default()
+    }
+}
+
+fn absent(name: Option<Text>, topic_id: Uuid, error: ErrorCode) -> MetadataResponseTopic {
+    MetadataResponseTopic { error_code: error.0, name, topic_id, ..Default::default() }
+}
+
+/// INVALID_REQUEST for every topic, and nothing else, as Kafka does.
+fn refused(request: &MetadataRequest) -> MetadataResponse {
+    let topics = request.topics.iter().flatten().map(|topic| {
+        let name = topic.name.clone().unwrap_or_default();
+        absent(Some(name), topic.topic_id, ErrorCode::INVALID_REQUEST)
+    });
+    MetadataResponse {
+        topics: topics.collect(),
+        error_code: ErrorCode::INVALID_REQUEST.0,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,39 @@
+//! Kafka's error codes and messages for what the catalog refuses.
+
+use ottla_core::catalog::TopicError;
+use ottla_core::config::ConfigError;
+use ottla_wire::ErrorCode;
+
+/// The code and the words for a refusal.
+pub(super) fn explain(error: &TopicError) -> (ErrorCode, String) {
+    match error {
+        TopicError::UnknownName(name) => {
+            (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("no topic is named '{name}'"))
+        }
+        TopicError::UnknownId(_) => (ErrorCode::UNKNOWN_TOPIC_ID, "no topic has this id".to_owned()),
+        TopicError::Exists(name) => {
+            (ErrorCode::TOPIC_ALREADY_EXISTS, format!("topic '{name}' already exists"))
+        }
+        TopicError::BadName(why) => (ErrorCode::INVALID_TOPIC_EXCEPTION, why.clone()),
+        TopicError::BadPartitions(why) => (ErrorCode::INVALID_PARTITIONS, why.clone()),
+        TopicError::BadReplicationFactor(factor) => (
+            ErrorCode::INVALID_REPLICATION_FACTOR,
+            format!("replication factor {factor} cannot be met: there is one broker"),
+        ),
+        TopicError::BadAssignment(why) => (ErrorCode::INVALID_REPLICA_ASSIGNMENT, why.clone()),
+        TopicError::BadConfig(error) => (config_code(error), error.to_string()),
+        TopicError::BadRequest(why) => (ErrorCode::INVALID_REQUEST, why.clone()),
+        TopicError::DeletionDisabled => (
+            ErrorCode::TOPIC_DELETION_DISABLED,
+            "topics cannot be deleted here: delete.topic.enable is false".to_owned(),
+        ),
+    }
+}
+
+/// Kafka tells a request that makes no sense from a value that is not allowed.
+fn config_code(error: &ConfigError) -> ErrorCode {
+    match error {
+        ConfigError::ReadOnly(_) => ErrorCode::INVALID_REQUEST,
+        _ => ErrorCode::INVALID_CONFIG,
+    }
+}

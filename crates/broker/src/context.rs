@@ -1,0 +1,77 @@
+//! What every API's answer has at hand, and who asks.
+
+use crate::host::{Host, HostGone};
+use ottla_types::TopicId;
+use ottla_wire::{Text, Uuid};
+use std::net::SocketAddr;
+
+/// What the answers to requests are made from.
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub(crate) host: Host,
+    pub(crate) node_id: i32,
+    pub(crate) cluster_id: Text,
+    pub(crate) advertised: Advertised,
+    pub(crate) data_folder: String,
+}
+
+/// The address that clients are told to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advertised {
+    /// A host name or an IP address.
+    pub host: String,
+    /// The port; 0 stands for the one the listener has.
+    pub port: u16,
+}
+
+impl Context {
+    /// Gathers what is fixed from the shard. `data_folder` is shown to clients as the log directory.
+    ///
+    /// # Errors
+    /// The shard is gone.
+    pub async fn new(host: Host, advertised: Advertised, data_folder: String) -> Result<Context, HostGone> {
+        let identity = host.read(|shard, _| {
+            let cluster_id = shard.cluster_id().unwrap_or_default().to_owned();
+            (shard.catalog().settings().node_id, cluster_id)
+        });
+        let (node_id, cluster_id) = identity.await?;
+        Ok(Context { host, node_id, cluster_id: cluster_id.into(), advertised, data_folder })
+    }
+}
+
+/// Who sent a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The other end of the connection.
+    pub(crate) peer: SocketAddr,
+    /// What the client calls itself; empty if it does not say.
+    pub(crate) client_id: Text,
+}
+
+/// A topic id as the wire has it.
+pub(crate) fn to_uuid(id: TopicId) -> Uuid {
+    Uuid(id.0)
+}
+
+/// A topic id from the wire.
+pub(crate) fn to_topic_id(id: Uuid) -> TopicId {
+    TopicId(id.0)
+}
+
+/// The system gives no random bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("no random bytes for a topic id: {0}")]
+pub(crate) struct NoRandomness(getrandom::Error);
+
+/// A random id for a new topic: a UUID of version 4 whose base64 text does not begin with '-', which command lines take for a flag.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub(crate) fn random_topic_id() -> Result<TopicId, NoRandomness> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+    bytes[0] &= 0x7f;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(TopicId(bytes))
+}
