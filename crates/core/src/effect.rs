@@ -1,6 +1,8 @@
 //! What a step hands to the host: records to append, replies to send, readers to wake.
 
 use crate::catalog::CatalogAnswer;
+use crate::group::GroupAnswer;
+use crate::offsets::OffsetAnswer;
 use crate::ops::{Appended, DeleteRecordsError, MarkerError, ProduceError};
 use crate::transaction::{EndError, InitError, TransactionError};
 use ottla_types::record::LogRecord;
@@ -45,6 +47,10 @@ pub enum Answer {
     MarkersWritten(Vec<Vec<Result<(), MarkerError>>>),
     /// To DeleteRecords: for each partition the first offset that can be read afterwards, in order.
     RecordsDeleted(Vec<Result<Offset, DeleteRecordsError>>),
+    /// To the inputs of groups.
+    Group(GroupAnswer),
+    /// To the inputs of offsets.
+    Offsets(OffsetAnswer),
 }
 
 /// The effects of one or more steps, in order.

@@ -1,6 +1,6 @@
 //! Everything a shard can be asked or told.
 
-use crate::{catalog, ops};
+use crate::{catalog, group, offsets, ops};
 use ottla_types::LogPosition;
 
 /// One event for [`crate::Shard::step`].
@@ -32,4 +32,20 @@ pub enum Input {
     WriteTxnMarkers(ops::WriteTxnMarkers),
     /// DeleteRecords.
     DeleteRecords(ops::DeleteRecords),
+    /// JoinGroup.
+    JoinGroup(group::JoinGroup),
+    /// SyncGroup.
+    SyncGroup(group::SyncGroup),
+    /// Heartbeat.
+    Heartbeat(group::Heartbeat),
+    /// LeaveGroup.
+    LeaveGroup(group::LeaveGroup),
+    /// DeleteGroups.
+    DeleteGroups(group::DeleteGroups),
+    /// OffsetCommit.
+    CommitOffsets(offsets::CommitOffsets),
+    /// TxnOffsetCommit.
+    StageOffsets(offsets::StageOffsets),
+    /// OffsetDelete.
+    DeleteOffsets(offsets::DeleteOffsets),
 }

@@ -15,8 +15,10 @@
 pub mod catalog;
 pub mod config;
 mod effect;
+pub mod group;
 mod hash;
 mod input;
+pub mod offsets;
 pub mod ops;
 pub mod partition;
 mod shard;

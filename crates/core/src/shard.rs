@@ -3,7 +3,9 @@
 use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::effect::Effects;
+use crate::group::Groups;
 use crate::input::Input;
+use crate::offsets::Offsets;
 use crate::ops::Sweeps;
 use crate::partition::Partitions;
 use crate::transaction::Transactions;
@@ -26,6 +28,8 @@ pub struct Shard {
     pub(crate) partitions: Partitions,
     pub(crate) transactions: Transactions,
     pub(crate) sweeps: Sweeps,
+    pub(crate) groups: Groups,
+    pub(crate) offsets: Offsets,
     cluster_id: Option<String>,
 }
 
@@ -36,6 +40,8 @@ impl Shard {
             partitions: Partitions::default(),
             transactions: Transactions::new(&settings),
             sweeps: Sweeps::default(),
+            groups: Groups::new(&settings),
+            offsets: Offsets::default(),
             catalog: Catalog::new(settings),
             cluster_id: None,
         }
@@ -57,6 +63,14 @@ impl Shard {
             Input::EndTxn(ask) => self.end_txn(now, ask, out),
             Input::WriteTxnMarkers(ask) => self.write_txn_markers(now, ask, out),
             Input::DeleteRecords(ask) => self.delete_records(ask, out),
+            Input::JoinGroup(ask) => self.groups.join(now, ask, out),
+            Input::SyncGroup(ask) => self.groups.sync(now, ask, out),
+            Input::Heartbeat(ask) => self.groups.heartbeat(now, &ask, out),
+            Input::LeaveGroup(ask) => self.groups.leave(now, &ask, out),
+            Input::DeleteGroups(ask) => self.groups.delete(ask, out),
+            Input::CommitOffsets(ask) => self.commit_offsets(now, ask, out),
+            Input::StageOffsets(ask) => self.stage_offsets(now, ask, out),
+            Input::DeleteOffsets(ask) => self.delete_offsets(ask, out),
         }
     }
 
@@ -71,6 +85,7 @@ impl Shard {
             LogRecord::TopicDeleted(deleted) => {
                 self.catalog.apply_deleted(deleted);
                 self.partitions.apply_topic_deleted(deleted.id);
+                self.offsets.apply_topic_deleted(deleted.id);
             }
             LogRecord::PartitionsAdded(added) => {
                 self.catalog.apply_partitions(added);
@@ -84,6 +99,7 @@ impl Shard {
             LogRecord::TransactionEnded(ended) => {
                 self.partitions.apply_ended(at.position, ended);
                 self.transactions.apply_ended(ended);
+                self.offsets.end_transaction(ended.marker.producer_id, ended.marker.commit);
             }
             LogRecord::TransactionForgotten(forgotten) => self.transactions.apply_forgotten(forgotten),
             LogRecord::BatchAppended(_)
@@ -94,13 +110,20 @@ impl Shard {
             | LogRecord::BatchesRestored(_)
             | LogRecord::ProducerRestored(_)
             | LogRecord::AbortedRestored(_) => self.partitions.apply(at, record),
-            _ => {}
+            LogRecord::GroupUpdated(_)
+            | LogRecord::GroupDeleted(_)
+            | LogRecord::OffsetsCommitted(_)
+            | LogRecord::OffsetsStaged(_)
+            | LogRecord::OffsetsDeleted(_)
+            | LogRecord::OffsetsRestored(_)
+            | LogRecord::StagedRestored(_) => self.apply_offsets(at, record),
         }
     }
 
     /// The earliest time at which [`Input::Tick`] has something to do.
     pub fn deadline(&self) -> Option<Millis> {
-        Some(self.next_sweep())
+        let sweep = Some(self.next_sweep());
+        [sweep, self.groups.deadline(), self.offsets_deadline()].into_iter().flatten().min()
     }
 
     /// The durable state as records that rebuild it, in an order in which they can be applied.
@@ -113,6 +136,8 @@ impl Shard {
         self.catalog.snapshot(&mut rows);
         self.partitions.snapshot(&mut rows);
         self.transactions.snapshot(&mut rows);
+        self.groups.snapshot(&mut rows);
+        self.offsets.snapshot(&mut rows);
         rows
     }
 
@@ -131,6 +156,16 @@ impl Shard {
         &self.transactions
     }
 
+    /// The groups.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The committed and staged offsets of groups.
+    pub fn offsets(&self) -> &Offsets {
+        &self.offsets
+    }
+
     /// The cluster id, once the log has one.
     pub fn cluster_id(&self) -> Option<&str> {
         self.cluster_id.as_deref()
@@ -138,6 +173,8 @@ impl Shard {
 
     fn tick(&mut self, now: Millis, out: &mut Effects) {
         self.sweep(now, out);
+        self.groups.tick(now, out);
+        self.expire_offsets(now, out);
     }
 
     fn durable(&mut self, position: LogPosition, out: &mut Effects) {

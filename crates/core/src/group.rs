@@ -1,0 +1,241 @@
+//! Classic consumer groups: who is a member, who leads, and who has to rejoin.
+//!
+//! A group's generation is durable once its leader has brought the assignment, or once it is empty. Who waits, and when who was
+//! last heard of, is not: after a restart a group is as its last complete generation left it, and its members have their
+//! session timeout to be heard of.
+
+mod ask;
+mod expire;
+mod heartbeat;
+mod join;
+mod leave;
+mod member;
+mod rebalance;
+mod state;
+mod store;
+mod subscription;
+mod sync;
+mod view;
+
+pub use ask::{
+    DeleteGroupError, DeleteGroups, GroupAnswer, Heartbeat, HeartbeatError, JoinError, JoinGroup,
+    JoinRefusal, Joined, JoinedMember, LeaveError, LeaveGroup, LeavingMember, MemberError, MemberRef,
+    SyncError, SyncGroup, Synced,
+};
+pub use heartbeat::CommitFencing;
+pub use view::{GroupListing, GroupState, GroupView, MemberView};
+
+use crate::config::Settings;
+use crate::effect::{Answer, Effects};
+use ottla_types::record::{CommittedOffset, GroupDeleted, GroupUpdated, LogRecord};
+use ottla_types::{Millis, TopicPartition};
+use state::{Group, Rules, Turn};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All groups.
+#[derive(Debug)]
+pub struct Groups {
+    rules: Rules,
+    groups: BTreeMap<String, Group>,
+    /// When which group has a timer that may be due.
+    timers: BTreeSet<(Millis, String)>,
+    /// Groups read back from the log whose members' sessions have not started.
+    restored: BTreeSet<String>,
+}
+
+impl Groups {
+    pub(crate) fn new(settings: &Settings) -> Groups {
+        let rules = Rules {
+            initial_delay: settings.group_initial_rebalance_delay,
+            min_session: settings.group_min_session_timeout,
+            max_session: settings.group_max_session_timeout,
+            max_size: settings.group_max_size,
+        };
+        Groups { rules, groups: BTreeMap::new(), timers: BTreeSet::new(), restored: BTreeSet::new() }
+    }
+
+    /// All groups, by id (ListGroups).
+    pub fn list(&self) -> impl Iterator<Item = GroupListing<'_>> {
+        self.groups.values().map(Group::listing)
+    }
+
+    /// One group (DescribeGroups); none if there is no such group.
+    pub fn describe(&self, group_id: &str) -> Option<GroupView> {
+        self.groups.get(group_id).map(Group::describe)
+    }
+
+    pub(crate) fn join(&mut self, now: Millis, ask: JoinGroup, out: &mut Effects) {
+        self.start_sessions(now);
+        let mut turn = Turn { now, rules: self.rules, out };
+        if ask.group_id.is_empty() {
+            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::InvalidGroupId);
+        }
+        if !(self.rules.min_session..=self.rules.max_session).contains(&ask.session_timeout) {
+            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::InvalidSessionTimeout);
+        }
+        if !self.groups.contains_key(&ask.group_id) {
+            if !ask.member_id.is_empty() {
+                return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::UnknownMember);
+            }
+            self.groups.insert(ask.group_id.clone(), Group::new(&ask.group_id));
+        }
+        let group_id = ask.group_id.clone();
+        self.with(&group_id, |group| group.join(ask, &mut turn));
+    }
+
+    pub(crate) fn sync(&mut self, now: Millis, ask: SyncGroup, out: &mut Effects) {
+        self.start_sessions(now);
+        let mut turn = Turn { now, rules: self.rules, out };
+        let group_id = ask.member.group_id.clone();
+        if group_id.is_empty() {
+            return turn.answer_sync(ask.ticket, Err(SyncError::InvalidGroupId));
+        }
+        let ticket = ask.ticket;
+        if self.with(&group_id, |group| group.sync(ask, &mut turn)).is_none() {
+            turn.answer_sync(ticket, Err(SyncError::UnknownMember));
+        }
+    }
+
+    pub(crate) fn heartbeat(&mut self, now: Millis, ask: &Heartbeat, out: &mut Effects) {
+        self.start_sessions(now);
+        let result = if ask.member.group_id.is_empty() {
+            Err(HeartbeatError::InvalidGroupId)
+        } else {
+            let judged = self.with(&ask.member.group_id, |group| group.heartbeat(now, &ask.member));
+            judged.unwrap_or(Err(HeartbeatError::UnknownMember))
+        };
+        out.reply(ask.ticket, Answer::Group(GroupAnswer::Heartbeat(result)));
+    }
+
+    pub(crate) fn leave(&mut self, now: Millis, ask: &LeaveGroup, out: &mut Effects) {
+        self.start_sessions(now);
+        let mut turn = Turn { now, rules: self.rules, out };
+        let result = if ask.group_id.is_empty() {
+            Err(LeaveError::InvalidGroupId)
+        } else {
+            let left = self.with(&ask.group_id, |group| group.leave(&ask.members, &mut turn));
+            left.ok_or(LeaveError::UnknownGroup)
+        };
+        turn.answer(ask.ticket, GroupAnswer::Left(result));
+    }
+
+    pub(crate) fn delete(&mut self, ask: DeleteGroups, out: &mut Effects) {
+        let mut results = Vec::with_capacity(ask.groups.len());
+        for group_id in ask.groups {
+            let judged = match self.groups.get(&group_id) {
+                None => Err(DeleteGroupError::NotFound),
+                Some(group) if !group.is_empty() => Err(DeleteGroupError::NotEmpty),
+                Some(_) => Ok(()),
+            };
+            if judged.is_ok() {
+                out.append(LogRecord::GroupDeleted(GroupDeleted { group_id }));
+            }
+            results.push(judged);
+        }
+        out.reply(ask.ticket, Answer::Group(GroupAnswer::Deleted(results)));
+    }
+
+    /// Judges who may commit offsets, plainly or in a transaction (T-165). A plain commit of a member renews its session.
+    pub(crate) fn admit_commit(
+        &mut self,
+        now: Millis,
+        member: &MemberRef,
+        plain: bool,
+    ) -> Result<(), CommitFencing> {
+        self.start_sessions(now);
+        let judged = self.with(&member.group_id, |group| {
+            group.check_commit(member, plain)?;
+            if plain {
+                group.committed(now, &member.member_id);
+            }
+            Ok(())
+        });
+        match judged {
+            Some(judged) => judged,
+            None if member.generation < 0 => Ok(()),
+            None => Err(CommitFencing::UnknownGroup),
+        }
+    }
+
+    /// One group, for offsets.
+    pub(crate) fn get(&self, group_id: &str) -> Option<&Group> {
+        self.groups.get(group_id)
+    }
+
+    pub(crate) fn tick(&mut self, now: Millis, out: &mut Effects) {
+        self.start_sessions(now);
+        let due = self.timers.iter().take_while(|(at, _)| *at <= now);
+        let due: Vec<String> = due.map(|(_, group_id)| group_id.clone()).collect();
+        for group_id in due {
+            let mut turn = Turn { now, rules: self.rules, out };
+            self.with(&group_id, |group| group.expire(&mut turn));
+        }
+    }
+
+    /// The earliest timer of any group; at once if groups were read back and their sessions are still to start.
+    pub(crate) fn deadline(&self) -> Option<Millis> {
+        if !self.restored.is_empty() {
+            return Some(Millis(0));
+        }
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn apply_updated(&mut self, updated: &GroupUpdated) {
+        let group = self.group_mut(&updated.group_id);
+        let decided_here = group.unapplied > 0;
+        group.apply(updated);
+        if !decided_here && !updated.members.is_empty() {
+            self.restored.insert(updated.group_id.clone());
+        }
+    }
+
+    /// Offsets were stored for a group: it exists from now on, if it did not.
+    pub(crate) fn apply_offsets(&mut self, group_id: &str, offsets: &[(TopicPartition, CommittedOffset)]) {
+        let at = offsets.first().map_or(Millis::NONE, |(_, offset)| offset.at);
+        self.group_mut(group_id).apply_simple(at);
+    }
+
+    pub(crate) fn apply_deleted(&mut self, deleted: &GroupDeleted) {
+        self.restored.remove(&deleted.group_id);
+        if let Some(group) = self.groups.remove(&deleted.group_id)
+            && let Some(at) = group.next
+        {
+            self.timers.remove(&(at, deleted.group_id.clone()));
+        }
+    }
+
+    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
+        rows.extend(self.stored().cloned().map(LogRecord::GroupUpdated));
+    }
+
+    /// The stored state of every group, by id.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &GroupUpdated> {
+        self.groups.values().filter_map(|group| group.stored.as_ref())
+    }
+
+    fn group_mut(&mut self, group_id: &str) -> &mut Group {
+        self.groups.entry(group_id.to_owned()).or_insert_with(|| Group::new(group_id))
+    }
+
+    /// Runs an event on a group, then keeps its timer in the books. None if there is no such group.
+    fn with<T>(&mut self, group_id: &str, event: impl FnOnce(&mut Group) -> T) -> Option<T> {
+        let group = self.groups.get_mut(group_id)?;
+        let before = group.next;
+        let result = event(group);
+        if group.next != before {
+            before.map(|at| self.timers.remove(&(at, group_id.to_owned())));
+            group.next.map(|at| self.timers.insert((at, group_id.to_owned())));
+        }
+        if group.is_nothing() {
+            group.next.map(|at| self.timers.remove(&(at, group_id.to_owned())));
+            self.groups.remove(group_id);
+        }
+        Some(result)
+    }
+
+    fn start_sessions(&mut self, now: Millis) {
+        for group_id in std::mem::take(&mut self.restored) {
+            self.with(&group_id, |group| group.start_sessions(now));
+        }
+    }
+}

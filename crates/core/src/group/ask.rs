@@ -1,0 +1,276 @@
+//! What groups can be asked, and what they answer.
+
+use crate::effect::Ticket;
+use bytes::Bytes;
+use ottla_types::Millis;
+
+/// Joins a group, or rejoins it (JoinGroup).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinGroup {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// The group.
+    pub group_id: String,
+    /// The member's id; empty if it has none yet.
+    pub member_id: String,
+    /// Static id (KIP-345), if any.
+    pub instance_id: Option<String>,
+    /// The id the member gets if it has none: client id or static id, a dash, and a random part drawn by the host.
+    pub proposed_id: String,
+    /// True if a member without an id has to come back with the proposed one (version 4 and up, KIP-394).
+    pub require_known_member: bool,
+    /// True if the client understands that a leader need not assign (version 9 and up, KIP-814).
+    pub can_skip_assignment: bool,
+    /// Client id of its connection.
+    pub client_id: String,
+    /// Address of its connection.
+    pub client_host: String,
+    /// How long the member may stay silent.
+    pub session_timeout: Millis,
+    /// How long it may take to rejoin; version 0 gives its session timeout here.
+    pub rebalance_timeout: Millis,
+    /// Protocol type ("consumer", "connect" …).
+    pub protocol_type: String,
+    /// Protocols it supports, in its order of preference, each with its metadata.
+    pub protocols: Vec<(String, Bytes)>,
+}
+
+/// Fetches a member's assignment; the leader brings everybody's (SyncGroup).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncGroup {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// Which member, in which generation.
+    pub member: MemberRef,
+    /// Protocol type as the client knows it, from version 5 on.
+    pub protocol_type: Option<String>,
+    /// Chosen protocol as the client knows it, from version 5 on.
+    pub protocol: Option<String>,
+    /// Assignments by member id, from the leader.
+    pub assignments: Vec<(String, Bytes)>,
+}
+
+/// Says that a member is alive (Heartbeat).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// Which member, in which generation.
+    pub member: MemberRef,
+}
+
+/// A member, as it presents itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberRef {
+    /// The group.
+    pub group_id: String,
+    /// Generation it believes in; negative for none.
+    pub generation: i32,
+    /// Its member id; empty for none.
+    pub member_id: String,
+    /// Its static id, if any.
+    pub instance_id: Option<String>,
+}
+
+/// Takes members out of a group (LeaveGroup).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaveGroup {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// The group.
+    pub group_id: String,
+    /// Who leaves; versions before 3 name one member and no static id.
+    pub members: Vec<LeavingMember>,
+}
+
+/// One member that leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeavingMember {
+    /// Its member id; empty if it is named by its static id alone.
+    pub member_id: String,
+    /// Its static id, if any.
+    pub instance_id: Option<String>,
+}
+
+/// Deletes groups with their offsets (DeleteGroups).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteGroups {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// The groups, each judged by itself.
+    pub groups: Vec<String>,
+}
+
+/// What groups answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupAnswer {
+    /// To [`JoinGroup`].
+    Joined(Result<Joined, JoinRefusal>),
+    /// To [`SyncGroup`].
+    Synced(Result<Synced, SyncError>),
+    /// To [`Heartbeat`].
+    Heartbeat(Result<(), HeartbeatError>),
+    /// To [`LeaveGroup`]: one result for each member named, in order.
+    Left(Result<Vec<Result<(), MemberError>>, LeaveError>),
+    /// To [`DeleteGroups`]: one result for each group, in order.
+    Deleted(Vec<Result<(), DeleteGroupError>>),
+}
+
+/// A member's place in a generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The generation.
+    pub generation: i32,
+    /// Protocol type of the group.
+    pub protocol_type: Option<String>,
+    /// The chosen protocol.
+    pub protocol: Option<String>,
+    /// Member id of the leader.
+    pub leader: String,
+    /// The member's id.
+    pub member_id: String,
+    /// True if this leader need not assign: the assignment stands (KIP-814).
+    pub skip_assignment: bool,
+    /// All members, for the leader only.
+    pub members: Vec<JoinedMember>,
+}
+
+/// A member as the leader sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinedMember {
+    /// Its id.
+    pub member_id: String,
+    /// Its static id, if any.
+    pub instance_id: Option<String>,
+    /// Its metadata for the chosen protocol.
+    pub metadata: Bytes,
+}
+
+/// Why a member did not join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinRefusal {
+    /// The member id to show, or empty.
+    pub member_id: String,
+    /// The reason.
+    pub error: JoinError,
+}
+
+/// Reasons not to join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinError {
+    /// The group id is empty.
+    InvalidGroupId,
+    /// The session timeout is out of the broker's bounds.
+    InvalidSessionTimeout,
+    /// Come back with the member id in the answer (KIP-394).
+    MemberIdRequired,
+    /// The group has as many members as it may have.
+    GroupFull,
+    /// The protocol type differs from the group's, or no protocol is supported by all members.
+    InconsistentProtocol,
+    /// The group does not know this member; join without a member id.
+    UnknownMember,
+    /// Another member took over this static id.
+    FencedInstance,
+    /// The same member sent a newer request.
+    Superseded,
+}
+
+/// A member's assignment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Synced {
+    /// Protocol type of the group.
+    pub protocol_type: Option<String>,
+    /// The chosen protocol.
+    pub protocol: Option<String>,
+    /// What the leader assigned.
+    pub assignment: Bytes,
+}
+
+/// Reasons not to get an assignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncError {
+    /// The group id is empty.
+    InvalidGroupId,
+    /// The group does not know this member.
+    UnknownMember,
+    /// Another member took over this static id.
+    FencedInstance,
+    /// The member believes in another generation.
+    IllegalGeneration,
+    /// Protocol type or protocol differ from the group's.
+    InconsistentProtocol,
+    /// A new generation is being formed: rejoin.
+    RebalanceInProgress,
+    /// The same member sent a newer request.
+    Superseded,
+}
+
+/// Why a heartbeat was not well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeartbeatError {
+    /// The group id is empty.
+    InvalidGroupId,
+    /// The group does not know this member.
+    UnknownMember,
+    /// Another member took over this static id.
+    FencedInstance,
+    /// The member believes in another generation.
+    IllegalGeneration,
+    /// A new generation is being formed: rejoin. The member counts as alive.
+    RebalanceInProgress,
+}
+
+/// Why nobody could leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaveError {
+    /// The group id is empty.
+    InvalidGroupId,
+    /// There is no such group.
+    UnknownGroup,
+}
+
+/// Why a member is not who it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberError {
+    /// The group does not know this member.
+    Unknown,
+    /// Another member took over this static id.
+    Fenced,
+}
+
+/// Why a group was not deleted (T-188).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteGroupError {
+    /// There is no such group.
+    NotFound,
+    /// It has members.
+    NotEmpty,
+}
+
+impl From<MemberError> for JoinError {
+    fn from(error: MemberError) -> JoinError {
+        match error {
+            MemberError::Unknown => JoinError::UnknownMember,
+            MemberError::Fenced => JoinError::FencedInstance,
+        }
+    }
+}
+
+impl From<MemberError> for SyncError {
+    fn from(error: MemberError) -> SyncError {
+        match error {
+            MemberError::Unknown => SyncError::UnknownMember,
+            MemberError::Fenced => SyncError::FencedInstance,
+        }
+    }
+}
+
+impl From<MemberError> for HeartbeatError {
+    fn from(error: MemberError) -> HeartbeatError {
+        match error {
+            MemberError::Unknown => HeartbeatError::UnknownMember,
+            MemberError::Fenced => HeartbeatError::FencedInstance,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! One member of a group: what it said when it joined, and what is known of it right now.
+
+use super::ask::JoinGroup;
+use crate::effect::Ticket;
+use bytes::Bytes;
+use ottla_types::Millis;
+use ottla_types::record::GroupMember;
+
+/// A member. What it said is durable once its generation is complete; tickets and times are not.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// What a completed generation stores of it.
+    pub(super) facts: GroupMember,
+    /// Its JoinGroup that waits for an answer.
+    pub(super) joining: Option<Ticket>,
+    /// Its SyncGroup that waits for an answer.
+    pub(super) syncing: Option<Ticket>,
+    /// True until its first generation is formed: it does not know its id yet and cannot send heartbeats.
+    pub(super) is_new: bool,
+    /// When it is taken for dead; none while a request of it waits, and until the first event after a restart.
+    pub(super) deadline: Option<Millis>,
+}
+
+impl Member {
+    /// A member that has just sent its first JoinGroup.
+    pub(super) fn new(member_id: String, ask: &JoinGroup) -> Member {
+        Member {
+            facts: GroupMember {
+                member_id,
+                instance_id: ask.instance_id.clone(),
+                client_id: ask.client_id.clone(),
+                client_host: ask.client_host.clone(),
+                rebalance_timeout: ask.rebalance_timeout,
+                session_timeout: ask.session_timeout,
+                protocols: ask.protocols.clone(),
+                assignment: Bytes::new(),
+            },
+            joining: Some(ask.ticket),
+            syncing: None,
+            is_new: true,
+            deadline: None,
+        }
+    }
+
+    /// A member read back from the log: nothing was heard of it since.
+    pub(super) fn restored(facts: &GroupMember) -> Member {
+        Member { facts: facts.clone(), joining: None, syncing: None, is_new: false, deadline: None }
+    }
+
+    pub(super) fn is_static(&self) -> bool {
+        self.facts.instance_id.is_some()
+    }
+
+    pub(super) fn supports(&self, protocol: &str) -> bool {
+        self.facts.protocols.iter().any(|(name, _)| name == protocol)
+    }
+
+    /// Its metadata for a protocol, empty if it does not support it.
+    pub(super) fn metadata(&self, protocol: &str) -> Bytes {
+        let found = self.facts.protocols.iter().find(|(name, _)| name == protocol);
+        found.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
+    }
+
+    /// The protocol it likes best among some.
+    pub(super) fn vote<'a>(&'a self, among: &[&str]) -> Option<&'a str> {
+        self.facts.protocols.iter().map(|(name, _)| name.as_str()).find(|name| among.contains(name))
+    }
+
+    /// A waiting request is a sign of life, except a newcomer's first: its client may be gone without a trace.
+    pub(super) fn waits(&self) -> bool {
+        !self.is_new && (self.joining.is_some() || self.syncing.is_some())
+    }
+}

@@ -1,0 +1,219 @@
+//! Offsets of groups: committed ones, and those staged in transactions that are still open.
+//!
+//! A staged offset has three fates: its transaction commits and it becomes the committed one, unless a later record of the log
+//! has committed another in the meantime (T-185); its transaction aborts; or it is deleted.
+
+mod apply;
+mod ask;
+mod expire;
+mod judge;
+
+pub use ask::{
+    CommitOffsets, DeleteOffsets, DeleteOffsetsError, NewOffset, OffsetAnswer, OffsetDeleteError,
+    OffsetError, StageError, StageOffsets,
+};
+
+use ottla_types::record::{
+    CommittedOffset, GroupDeleted, LogRecord, OffsetsCommitted, OffsetsDeleted, OffsetsRestored,
+    OffsetsStaged, StagedRestored,
+};
+use ottla_types::{LogPosition, Millis, ProducerId, TopicId, TopicPartition};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An offset, and where in the log it was set: the later record wins (T-185).
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Placed {
+    value: CommittedOffset,
+    position: LogPosition,
+}
+
+type ByPartition = BTreeMap<TopicPartition, Placed>;
+
+/// The offsets of one group.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct GroupOffsets {
+    committed: ByPartition,
+    staged: BTreeMap<ProducerId, ByPartition>,
+}
+
+/// All offsets.
+#[derive(Debug, Default)]
+pub struct Offsets {
+    groups: BTreeMap<String, GroupOffsets>,
+    /// In which groups a producer has staged offsets.
+    stagers: BTreeMap<ProducerId, BTreeSet<String>>,
+    /// When old offsets are looked for next; none until the first event after start.
+    next_expiry: Option<Millis>,
+}
+
+/// What OffsetFetch finds for a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetched<'a> {
+    /// Nothing is committed.
+    None,
+    /// This is committed.
+    Offset(&'a CommittedOffset),
+    /// Stable offsets were asked for, and an open transaction has one staged (T-181).
+    Unstable,
+}
+
+impl Offsets {
+    /// One partition's offset (OffsetFetch). An unknown group has none (T-184).
+    pub fn fetch(&self, group_id: &str, partition: TopicPartition, require_stable: bool) -> Fetched<'_> {
+        let Some(group) = self.groups.get(group_id) else { return Fetched::None };
+        group.fetch(partition, require_stable)
+    }
+
+    /// All partitions that have a committed offset (OffsetFetch without topics, T-182).
+    pub fn fetch_all(
+        &self,
+        group_id: &str,
+        require_stable: bool,
+    ) -> impl Iterator<Item = (TopicPartition, Fetched<'_>)> {
+        let group = self.groups.get(group_id);
+        group.into_iter().flat_map(move |group| {
+            group.committed.keys().map(move |partition| (*partition, group.fetch(*partition, require_stable)))
+        })
+    }
+
+    pub(crate) fn apply_committed(&mut self, position: LogPosition, record: &OffsetsCommitted) {
+        let committed = &mut self.groups.entry(record.group_id.clone()).or_default().committed;
+        for (partition, value) in &record.offsets {
+            committed.insert(*partition, Placed { value: value.clone(), position });
+        }
+    }
+
+    pub(crate) fn apply_staged(&mut self, position: LogPosition, record: &OffsetsStaged) {
+        let offsets = record.offsets.iter().map(|(partition, value)| (*partition, value.clone(), position));
+        self.stage(&record.group_id, record.producer_id, offsets);
+    }
+
+    pub(crate) fn apply_deleted(&mut self, record: &OffsetsDeleted) {
+        self.edit(&record.group_id, |group| {
+            record.partitions.iter().for_each(|partition| group.forget(|candidate| candidate == partition));
+        });
+    }
+
+    pub(crate) fn apply_group_deleted(&mut self, record: &GroupDeleted) {
+        self.edit(&record.group_id, |group| *group = GroupOffsets::default());
+    }
+
+    /// A topic is gone, and every offset of its partitions (T-191).
+    pub(crate) fn apply_topic_deleted(&mut self, topic: TopicId) {
+        let groups: Vec<String> = self.groups.keys().cloned().collect();
+        for group_id in &groups {
+            self.edit(group_id, |group| group.forget(|partition| partition.topic == topic));
+        }
+    }
+
+    /// A producer's transaction ended: its staged offsets take effect, or go (T-180). Without any this does nothing (T-192).
+    pub(crate) fn end_transaction(&mut self, producer_id: ProducerId, commit: bool) {
+        for group_id in self.stagers.remove(&producer_id).unwrap_or_default() {
+            self.edit(&group_id, |group| {
+                let staged = group.staged.remove(&producer_id).unwrap_or_default();
+                if commit {
+                    group.commit_staged(staged);
+                }
+            });
+        }
+    }
+
+    pub(crate) fn apply_restored(&mut self, row: &OffsetsRestored) {
+        let committed = &mut self.groups.entry(row.group_id.clone()).or_default().committed;
+        for (partition, value, position) in &row.offsets {
+            committed.insert(*partition, Placed { value: value.clone(), position: *position });
+        }
+    }
+
+    pub(crate) fn apply_staged_restored(&mut self, row: &StagedRestored) {
+        self.stage(&row.group_id, row.producer_id, row.offsets.iter().cloned());
+    }
+
+    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
+        let triples = |offsets: &ByPartition| -> Vec<(TopicPartition, CommittedOffset, LogPosition)> {
+            offsets.iter().map(|(partition, at)| (*partition, at.value.clone(), at.position)).collect()
+        };
+        for (group_id, group) in &self.groups {
+            if !group.committed.is_empty() {
+                let offsets = triples(&group.committed);
+                rows.push(LogRecord::OffsetsRestored(OffsetsRestored {
+                    group_id: group_id.clone(),
+                    offsets,
+                }));
+            }
+            for (producer_id, staged) in &group.staged {
+                rows.push(LogRecord::StagedRestored(StagedRestored {
+                    group_id: group_id.clone(),
+                    producer_id: *producer_id,
+                    offsets: triples(staged),
+                }));
+            }
+        }
+    }
+
+    fn stage(
+        &mut self,
+        group_id: &str,
+        producer_id: ProducerId,
+        offsets: impl Iterator<Item = (TopicPartition, CommittedOffset, LogPosition)>,
+    ) {
+        self.stagers.entry(producer_id).or_default().insert(group_id.to_owned());
+        let group = self.groups.entry(group_id.to_owned()).or_default();
+        let staged = group.staged.entry(producer_id).or_default();
+        for (partition, value, position) in offsets {
+            staged.insert(partition, Placed { value, position });
+        }
+    }
+
+    /// Changes a group, then forgets what became empty: the group, and who had staged in it.
+    fn edit(&mut self, group_id: &str, change: impl FnOnce(&mut GroupOffsets)) {
+        let Some(group) = self.groups.get_mut(group_id) else { return };
+        let stagers: Vec<ProducerId> = group.staged.keys().copied().collect();
+        change(group);
+        for producer_id in stagers.iter().filter(|producer_id| !group.staged.contains_key(producer_id)) {
+            if let Some(groups) = self.stagers.get_mut(producer_id) {
+                groups.remove(group_id);
+                if groups.is_empty() {
+                    self.stagers.remove(producer_id);
+                }
+            }
+        }
+        if group.is_nothing() {
+            self.groups.remove(group_id);
+        }
+    }
+}
+
+impl GroupOffsets {
+    fn fetch(&self, partition: TopicPartition, require_stable: bool) -> Fetched<'_> {
+        if require_stable && self.is_staged(partition) {
+            return Fetched::Unstable;
+        }
+        self.committed.get(&partition).map_or(Fetched::None, |placed| Fetched::Offset(&placed.value))
+    }
+
+    fn is_staged(&self, partition: TopicPartition) -> bool {
+        self.staged.values().any(|staged| staged.contains_key(&partition))
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.committed.is_empty() && self.staged.is_empty()
+    }
+
+    /// Drops committed and staged offsets of some partitions.
+    fn forget(&mut self, gone: impl Fn(&TopicPartition) -> bool) {
+        self.committed.retain(|partition, _| !gone(partition));
+        self.staged.values_mut().for_each(|staged| staged.retain(|partition, _| !gone(partition)));
+        self.staged.retain(|_, staged| !staged.is_empty());
+    }
+
+    /// A staged offset takes effect unless the committed one was set by a later record (T-185).
+    fn commit_staged(&mut self, staged: ByPartition) {
+        for (partition, placed) in staged {
+            let outdated = self.committed.get(&partition).is_some_and(|now| now.position > placed.position);
+            if !outdated {
+                self.committed.insert(partition, placed);
+            }
+        }
+    }
+}

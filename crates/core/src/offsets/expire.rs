@@ -1,0 +1,66 @@
+//! Old offsets, and groups that have nothing left (T-190).
+
+use crate::effect::Effects;
+use crate::shard::Shard;
+use ottla_types::record::{GroupDeleted, GroupUpdated, LogRecord, OffsetsDeleted};
+use ottla_types::{Millis, TopicPartition};
+
+impl Shard {
+    /// Looks for old offsets if it is time.
+    pub(crate) fn expire_offsets(&mut self, now: Millis, out: &mut Effects) {
+        let interval = self.catalog.settings().offsets_retention_check_interval;
+        match self.offsets.next_expiry {
+            Some(at) if at > now => return,
+            Some(_) => self.groups.stored().for_each(|stored| self.expire_group(now, stored, out)),
+            None => {}
+        }
+        self.offsets.next_expiry = Some(now.after(interval));
+    }
+
+    /// When old offsets have to be looked for; at once after start, to begin the interval.
+    pub(crate) fn offsets_deadline(&self) -> Option<Millis> {
+        self.groups.stored().next()?;
+        Some(self.offsets.next_expiry.unwrap_or_default())
+    }
+
+    fn expire_group(&self, now: Millis, stored: &GroupUpdated, out: &mut Effects) {
+        let Some(group) = self.groups.get(&stored.group_id).filter(|group| group.is_settled()) else {
+            return;
+        };
+        let (old, left) = self.old_offsets(now, stored);
+        if left == 0 && group.is_idle() {
+            let group_id = stored.group_id.clone();
+            out.append(LogRecord::GroupDeleted(GroupDeleted { group_id }));
+        } else if !old.is_empty() {
+            let group_id = stored.group_id.clone();
+            out.append(LogRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions: old }));
+        }
+    }
+
+    /// The partitions whose offsets are past retention, and how many offsets stay. Time counts from the commit; in a group
+    /// that had members, from when it lost the last. Staged offsets stay and keep their partition's committed one.
+    fn old_offsets(&self, now: Millis, stored: &GroupUpdated) -> (Vec<TopicPartition>, usize) {
+        let (Some(group), Some(offsets)) =
+            (self.groups.get(&stored.group_id), self.offsets.groups.get(&stored.group_id))
+        else {
+            return (Vec::new(), 0);
+        };
+        let staged = offsets.staged.values().map(|staged| staged.len()).sum::<usize>();
+        let by_commit = stored.protocol_type.is_none() || !group.is_empty();
+        let judgeable = group.is_empty() || (group.is_stable() && group.knows_subscription());
+        if !judgeable {
+            return (Vec::new(), offsets.committed.len() + staged);
+        }
+        let retention = self.catalog.settings().offsets_retention;
+        let is_old = |partition: &TopicPartition, commit: Millis| {
+            let since = if by_commit { commit } else { stored.at };
+            let topic = self.catalog.topic(partition.topic);
+            let subscribed = topic.is_some_and(|topic| group.is_subscribed(&topic.name));
+            now.since(since) >= retention && !subscribed && !offsets.is_staged(*partition)
+        };
+        let old = offsets.committed.iter().filter(|(partition, placed)| is_old(partition, placed.value.at));
+        let old: Vec<TopicPartition> = old.map(|(partition, _)| *partition).collect();
+        let left = offsets.committed.len() - old.len() + staged;
+        (old, left)
+    }
+}
