@@ -3,12 +3,13 @@
 #![expect(dead_code, reason = "each test file uses its own part")]
 
 use bytes::Bytes;
-use ottla_core::catalog::{CreateTopics, NewTopic};
+use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_core::ops::{
     AddPartitionsToTxn, Appended, DeleteRecords, DeleteRecordsError, EndTxn, InitProducerId, Produce,
     ProduceBatch, ProduceError,
 };
+use ottla_core::partition::{Isolation, OutOfRange, ReadPlan};
 use ottla_core::transaction::{
     End, EndError, InitError, TransactionCheck, TransactionClaim, TransactionError,
 };
@@ -77,7 +78,7 @@ impl World {
     pub(crate) fn with(configs: &[(&str, &str)]) -> World {
         let configs: BTreeMap<_, _> =
             configs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let settings = Settings::from_configs(&configs).unwrap();
+        let settings = Settings::from_configs(&configs).unwrap_or_else(|error| panic!("{error:?}"));
         let shard = Shard::new(settings.clone());
         World { shard, settings, log: Vec::new(), now: Millis(1_000_000), end: 4096, advanced: Vec::new() }
     }
@@ -271,6 +272,25 @@ impl World {
             Answer::RecordsDeleted(mut results) => results.remove(0).map(|start| start.0),
             other => panic!("{other:?}"),
         }
+    }
+
+    pub(crate) fn delete_topic(&mut self, topic: u8) {
+        let topics = vec![TopicRef::Id(topic_id(topic))];
+        self.ask(Input::DeleteTopics(DeleteTopics { ticket: Ticket(0), topics }));
+    }
+
+    pub(crate) fn read_committed(&self, at: TopicPartition, from: i64) -> ReadPlan {
+        self.read(at, from, Isolation::Committed).unwrap_or_else(|error| panic!("{error:?}"))
+    }
+
+    pub(crate) fn read(
+        &self,
+        at: TopicPartition,
+        from: i64,
+        isolation: Isolation,
+    ) -> Result<ReadPlan, OutOfRange> {
+        let partition = self.shard.partitions().get(at).unwrap_or_else(|| panic!("no partition {at:?}"));
+        partition.read(Offset(from), 1 << 20, true, isolation)
     }
 
     /// Produces one record in a transaction, at version 2; its offset.

@@ -1,0 +1,267 @@
+//! The law: replaying the log gives the live state, from the start, from any snapshot, and for any prefix of the log.
+
+mod world;
+
+use ottla_core::ops::{AddOffsetsToTxn, DeleteRecords, TxnMarker, WriteTxnMarkers};
+use ottla_core::transaction::TransactionCheck;
+use ottla_core::{Input, Shard, Ticket};
+use ottla_types::record::LogRecord;
+use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
+use proptest::prelude::*;
+use world::{Owner, World, at, batch, claim, plain};
+
+/// One thing that happens. Small numbers on purpose: what is stale for one is current for another.
+#[derive(Clone, Debug)]
+enum Event {
+    Init { id: u8, given: Option<u8> },
+    Add { id: u8, age: u8, partition: u8 },
+    AddOffsets { id: u8, age: u8, group: u8 },
+    End { id: u8, age: u8, commit: bool, bump: bool },
+    ProduceIn { id: u8, age: u8, partition: u8, sequence: u8, check: bool },
+    Produce { producer: u8, epoch: u8, partition: u8, sequence: u8, count: u8 },
+    Plain { partition: u8, count: u8 },
+    Marker { producer: u8, epoch: u8, partition: u8, commit: bool, bump: bool },
+    Delete { partition: u8, offset: u8 },
+    Pass { millis: u32 },
+    Sync,
+    CreateTopic,
+    DeleteTopic { age: u8 },
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let id = 0..3_u8;
+    let age = 0..3_u8;
+    let partition = 0..4_u8;
+    prop_oneof![
+        3 => (id.clone(), proptest::option::of(age.clone())).prop_map(|(id, given)| Event::Init { id, given }),
+        3 => (id.clone(), age.clone(), partition.clone())
+            .prop_map(|(id, age, partition)| Event::Add { id, age, partition }),
+        1 => (id.clone(), age.clone(), 0..3_u8).prop_map(|(id, age, group)| Event::AddOffsets { id, age, group }),
+        6 => (id.clone(), age.clone(), any::<bool>(), any::<bool>())
+            .prop_map(|(id, age, commit, bump)| Event::End { id, age, commit, bump }),
+        9 => (id, age, partition.clone(), 0..3_u8, any::<bool>()).prop_map(
+            |(id, age, partition, sequence, check)| Event::ProduceIn { id, age, partition, sequence, check }
+        ),
+        4 => (0..3_u8, 0..3_u8, partition.clone(), 0..8_u8, 1..4_u8).prop_map(
+            |(producer, epoch, partition, sequence, count)| Event::Produce {
+                producer, epoch, partition, sequence, count
+            }
+        ),
+        3 => (partition.clone(), 1..4_u8).prop_map(|(partition, count)| Event::Plain { partition, count }),
+        1 => (0..4_u8, 0..4_u8, partition.clone(), any::<bool>(), any::<bool>()).prop_map(
+            |(producer, epoch, partition, commit, bump)| Event::Marker {
+                producer, epoch, partition, commit, bump
+            }
+        ),
+        1 => (partition, 0..12_u8).prop_map(|(partition, offset)| Event::Delete { partition, offset }),
+        3 => prop_oneof![0..100_u32, 0..100_000_u32, 0..2_000_000_000_u32]
+            .prop_map(|millis| Event::Pass { millis }),
+        4 => Just(Event::Sync),
+        1 => Just(Event::CreateTopic),
+        1 => (0..3_u8).prop_map(|age| Event::DeleteTopic { age }),
+    ]
+}
+
+/// The world with what clients remember: the owners of each id, newest last.
+struct Play {
+    world: World,
+    owners: Vec<Vec<Owner>>,
+    /// The newest topic; ids are never used again.
+    newest: u8,
+}
+
+impl Play {
+    fn new() -> Play {
+        let mut world = World::with(&[]);
+        world.create_topic(1, 2, &[("retention.ms", "100000000")]);
+        world.create_topic(2, 2, &[("retention.bytes", "500")]);
+        Play { world, owners: vec![Vec::new(); 3], newest: 2 }
+    }
+
+    /// The owner of an id, `age` owners ago; an invented one if there is none.
+    fn owner(&self, id: u8, age: u8) -> Owner {
+        let known = &self.owners[usize::from(id)];
+        let index = known.len().checked_sub(1 + usize::from(age));
+        index.map_or((ProducerId(1), ProducerEpoch(0)), |index| known[index])
+    }
+
+    /// Four partitions of the two newest topics, one of which may be gone.
+    fn partition(&self, number: u8) -> TopicPartition {
+        at(self.newest - number / 2, i32::from(number % 2))
+    }
+
+    fn became(&mut self, id: u8, owner: Owner) {
+        self.owners[usize::from(id)].push(owner);
+    }
+
+    fn run(&mut self, event: Event) {
+        match event {
+            Event::Init { id, given } => {
+                let given = given.map(|age| self.owner(id, age));
+                if let Ok(owner) = self.world.init(&name(id), given) {
+                    self.became(id, owner);
+                }
+            }
+            Event::Add { id, age, partition: number } => {
+                let owner = self.owner(id, age);
+                let partition = self.partition(number);
+                self.world.add(&name(id), owner, &[partition]);
+            }
+            Event::AddOffsets { id, age, group } => {
+                let claim = claim(&name(id), self.owner(id, age), TransactionCheck::Add);
+                let group_id = format!("group-{group}");
+                let ticket = Ticket(0);
+                self.world.step(Input::AddOffsetsToTxn(AddOffsetsToTxn { ticket, claim, group_id }));
+            }
+            Event::End { id, age, commit, bump } => {
+                let owner = self.owner(id, age);
+                if let Ok(owner) = self.world.end(&name(id), owner, commit, bump) {
+                    self.became(id, owner);
+                }
+            }
+            Event::ProduceIn { .. } | Event::Produce { .. } | Event::Plain { .. } => self.produce(event),
+            other => self.operate(other),
+        }
+    }
+
+    fn produce(&mut self, event: Event) {
+        match event {
+            Event::ProduceIn { id, age, partition: number, sequence, check } => {
+                let check = if check { TransactionCheck::Add } else { TransactionCheck::Verify };
+                let known = self.world.shard.partitions().get(self.partition(number));
+                let owner = self.owner(id, age);
+                let state =
+                    known.and_then(|known| known.producers().find(|state| state.producer_id == owner.0));
+                let last =
+                    state.filter(|state| state.epoch == owner.1).and_then(|state| state.batches.last());
+                let next = last.map_or(0, |last| last.last_sequence + 1) + i32::from(sequence) / 2;
+                let summary = batch(owner, next, 1, true);
+                self.world.produce(Some(&name(id)), check, &[(self.partition(number), summary)]);
+            }
+            Event::Produce { producer, epoch, partition: number, sequence, count } => {
+                let owner = (ProducerId(i64::from(producer)), ProducerEpoch(i16::from(epoch)));
+                let summary = batch(owner, i32::from(sequence), i32::from(count), false);
+                let _ = self.world.write(self.partition(number), summary);
+            }
+            Event::Plain { partition: number, count } => {
+                let _ = self.world.write(self.partition(number), plain(i32::from(count)));
+            }
+            _ => {}
+        }
+    }
+
+    fn operate(&mut self, event: Event) {
+        let ticket = Ticket(0);
+        match event {
+            Event::Marker { producer, epoch, partition: number, commit, bump } => {
+                let marker = TxnMarker {
+                    producer_id: ProducerId(i64::from(producer)),
+                    producer_epoch: ProducerEpoch(i16::from(epoch)),
+                    coordinator_epoch: 0,
+                    commit,
+                    bumped: bump,
+                    partitions: vec![self.partition(number), self.partition(0)],
+                };
+                let markers = vec![marker.clone(), marker];
+                self.world.step(Input::WriteTxnMarkers(WriteTxnMarkers { ticket, markers }));
+            }
+            Event::Delete { partition: number, offset } => {
+                let partitions = vec![(self.partition(number), Offset(i64::from(offset)))];
+                self.world.step(Input::DeleteRecords(DeleteRecords { ticket, partitions }));
+            }
+            Event::Pass { millis } => self.world.pass(i64::from(millis)),
+            Event::Sync => self.world.sync(),
+            Event::CreateTopic => {
+                self.newest += 1;
+                self.world.create_topic(self.newest, 2, &[]);
+            }
+            Event::DeleteTopic { age } => self.world.delete_topic(self.newest.saturating_sub(age)),
+            _ => {}
+        }
+    }
+}
+
+fn name(id: u8) -> String {
+    format!("id-{id}")
+}
+
+/// What must hold of any state that the log can lead to.
+fn check_state(shard: &Shard, log: &[LogRecord]) {
+    for (_, partition) in shard.partitions().iter() {
+        assert!(partition.log_start() <= partition.next_offset());
+        assert!(partition.last_stable() <= partition.high_watermark());
+        assert!(partition.high_watermark() <= partition.next_offset());
+    }
+    // A producer that is open at a partition is so in an ongoing transaction, unless somebody wrote markers by hand.
+    let by_hand = log.iter().any(|record| matches!(record, LogRecord::MarkerAppended(_)));
+    let ongoing: Vec<_> = shard
+        .transactions()
+        .iter()
+        .filter(|known| known.state().status == ottla_types::record::TransactionStatus::Ongoing)
+        .collect();
+    for (at, partition) in shard.partitions().iter().filter(|_| !by_hand) {
+        for open in partition.producers().filter(|state| state.transaction_start.is_some()) {
+            let holder = ongoing.iter().find(|known| known.state().producer_id == open.producer_id);
+            assert!(holder.is_some_and(|known| known.partitions().contains(&at)), "{open:?} hangs");
+        }
+    }
+}
+
+/// Each batch and marker takes the offset after the one before.
+fn check_offsets(log: &[LogRecord]) {
+    let mut next = std::collections::BTreeMap::<TopicPartition, i64>::new();
+    let mut take = |at: TopicPartition, offset: Offset, count: i64| {
+        let expected = next.entry(at).or_default();
+        assert_eq!(offset.0, *expected, "{at:?}");
+        *expected += count;
+    };
+    for record in log {
+        match record {
+            LogRecord::BatchAppended(appended) => {
+                take(appended.partition, appended.base_offset, i64::from(appended.summary.record_count));
+            }
+            LogRecord::MarkerAppended(appended) => take(appended.partition, appended.offset, 1),
+            LogRecord::TransactionEnded(ended) => {
+                ended.partitions.iter().for_each(|(at, offset)| take(*at, *offset, 1))
+            }
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn replay_is_live(events in proptest::collection::vec(event(), 1..120), cut in any::<prop::sample::Index>()) {
+        let mut play = Play::new();
+        let cut = cut.index(events.len());
+        let mut snapshot = (Vec::new(), 0);
+        for (number, event) in events.into_iter().enumerate() {
+            if number == cut {
+                snapshot = (play.world.shard.snapshot(), play.world.log.len());
+            }
+            play.run(event);
+            play.world.now = play.world.now.after(Millis(1));
+        }
+        let live = play.world.shard.snapshot();
+        prop_assert_eq!(&live, &play.world.replayed().snapshot());
+        let (rows, tail) = snapshot;
+        prop_assert_eq!(&live, &play.world.replayed_from(&rows, tail).snapshot());
+        prop_assert_eq!(&live, &play.world.replayed_from(&live, play.world.log.len()).snapshot());
+        let log: Vec<_> = play.world.log.iter().map(|(_, record)| record.clone()).collect();
+        check_offsets(&log);
+        check_state(&play.world.shard, &log);
+    }
+
+    #[test]
+    fn every_prefix_of_the_log_is_whole(events in proptest::collection::vec(event(), 1..60)) {
+        let mut play = Play::new();
+        events.into_iter().for_each(|event| play.run(event));
+        let log: Vec<_> = play.world.log.iter().map(|(_, record)| record.clone()).collect();
+        for length in 0..=log.len() {
+            play.world.log.truncate(log.len() - length);
+            check_state(&play.world.replayed(), &log[..log.len() - length]);
+        }
+    }
+}
