@@ -31,7 +31,7 @@ struct DecodeDetail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeProblem {
     /// The frame, or the tagged field around it, ends before the value does.
-    #[error("needs {needed} bytes, {left} are left")]
+    #[error("bytes needed: {needed}, bytes left: {left}")]
     Short {
         /// The bytes the value needs at least.
         needed: u64,

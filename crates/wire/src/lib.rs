@@ -21,6 +21,7 @@ pub mod messages;
 mod numbers;
 mod reader;
 mod records;
+mod smallest;
 pub mod tables;
 mod tags;
 mod text;

@@ -1,6 +1,16 @@
 //! The schemas as data: message, struct, field. Generated from the same model as the code.
 
+pub use crate::smallest::smallest;
 use crate::{ApiKey, Uuid, Versions};
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client.
+    Request,
+    /// To the client.
+    Response,
+}
 
 /// What a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +82,23 @@ pub struct FieldTable {
     pub map_key: bool,
     /// What kind of name or id it holds.
     pub entity_type: Option<&'static str>,
+}
+
+impl FieldTable {
+    /// Whether the version has the field in its place, not as a tagged one.
+    pub fn is_plain(&self, version: i16) -> bool {
+        self.versions.contains(version) && !self.tagged.contains(version)
+    }
+
+    /// Whether the version has the field as a tagged one.
+    pub fn is_tagged(&self, version: i16) -> bool {
+        self.tagged.contains(version)
+    }
+
+    /// Whether the length of a string, bytes or array is compact where the field stands in its place.
+    pub fn has_compact_length(&self, message: &MessageTable, version: i16) -> bool {
+        self.flexible.unwrap_or(message.flexible).contains(version)
+    }
 }
 
 /// The type of a field.

@@ -63,7 +63,7 @@ pub(crate) fn dispatch(messages: &[Message]) -> String {
     put!(out, "/// Decodes the message of that name and encodes it again.");
     put!(
         out,
-        "pub fn recode(name: &str, version: i16, r: &mut Reader, w: &mut Writer) -> Result<String, String> {{"
+        "pub(crate) fn recode(name: &str, version: i16, r: &mut Reader, w: &mut Writer) -> Result<String, String> {{"
     );
     put!(out, "match name {{");
     for message in messages.iter().filter(|message| !message.structs.is_empty()) {

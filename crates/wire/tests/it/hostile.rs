@@ -1,0 +1,127 @@
+//! Frames that are cut, flipped or lie about their lengths: always an error or a value, never a panic, and never more memory
+//! than a small multiple of the frame.
+
+use crate::support::{Case, cases, recode_frame};
+use bytes::Bytes;
+use ottla_wire::messages::MetadataRequest;
+use ottla_wire::tables::smallest;
+use ottla_wire::{Message, Reader};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    static LIVE: Cell<usize> = const { Cell::new(0) };
+    static PEAK: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // The counters are gone while a thread ends; nothing is measured then.
+    let _ = LIVE.try_with(|live| {
+        live.set(live.get().wrapping_add_signed(bytes));
+        PEAK.with(|peak| peak.set(peak.get().max(live.get())));
+    });
+}
+
+// SAFETY: every call is passed on to the system's allocator as it is; counting touches no memory of it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most bytes allocated at any moment of `work`, beyond those before it.
+fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
+    let before = LIVE.get() as isize;
+    PEAK.set(LIVE.get());
+    let result = work();
+    ((PEAK.get() as isize - before).max(0) as usize, result)
+}
+
+fn frame(case: &Case) -> Vec<u8> {
+    smallest(case.info.key, case.direction, case.version).unwrap_or_default().to_vec()
+}
+
+/// Reads the frame; a panic or a large allocation fails the test.
+fn survive(case: &Case, bytes: Vec<u8>) {
+    let bytes = Bytes::from(bytes);
+    let (peak, _) = peak_of(|| recode_frame(case, &bytes));
+    // What a typed value takes, how it prints, and an error message. The largest struct has 500 bytes or so.
+    assert!(peak <= 8192 + 64 * bytes.len(), "{case:?}: {peak} bytes allocated for {} bytes", bytes.len());
+}
+
+#[test]
+fn every_prefix_is_an_error() {
+    for case in cases() {
+        let whole = frame(&case);
+        for length in 0..whole.len() {
+            let cut = Bytes::copy_from_slice(&whole[..length]);
+            assert!(recode_frame(&case, &cut).is_err(), "{case:?} cut to {length}");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_survived() {
+    for case in cases() {
+        let whole = frame(&case);
+        for at in 4..whole.len() {
+            for flip in [0x01, 0x7f, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= flip;
+                survive(&case, bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_false_length_is_survived() {
+    let lies: [&[u8]; 4] =
+        [&[0x7f, 0xff, 0xff, 0xff], &[0xff, 0xff, 0xff, 0xff, 0x07], &[0x7f, 0xff], &[0xff, 0xff, 0x7f]];
+    for case in cases() {
+        let whole = frame(&case);
+        for at in 4..whole.len() {
+            for lie in lies {
+                let mut bytes = whole.clone();
+                bytes.splice(at..(at + lie.len()).min(whole.len()), lie.iter().copied());
+                survive(&case, bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_count_of_billions_allocates_nothing() {
+    for (bytes, version) in [(&[0xff, 0xff, 0xff, 0xff, 0x07][..], 12), (&[0x7f, 0xff, 0xff, 0xff][..], 8)] {
+        let mut reader = Reader::new(Bytes::copy_from_slice(bytes));
+        let (peak, outcome) = peak_of(|| MetadataRequest::decode(&mut reader, version));
+        let why = outcome.unwrap_err();
+        assert_eq!((why.message(), why.field(), why.offset()), ("MetadataRequest", "Topics", 0));
+        assert!(peak < 200, "{peak}");
+    }
+}
+
+/// A frame full of the smallest elements there are takes what their structs take, and not more.
+#[test]
+fn a_large_frame_of_small_elements_is_bounded() {
+    let count = 100_000_u32;
+    let mut bytes = (count as i32).to_be_bytes().to_vec();
+    bytes.resize(4 + 2 * count as usize + 1, 0);
+    let mut reader = Reader::new(Bytes::from(bytes.clone()));
+    let (peak, outcome) = peak_of(|| MetadataRequest::decode(&mut reader, 4));
+    assert_eq!(outcome.unwrap().topics.map(|topics| topics.len()), Some(count as usize));
+    assert!(peak < 128 * bytes.len(), "{peak} bytes for {}", bytes.len());
+}

@@ -1,0 +1,9 @@
+//! The wire crate from outside: one binary, a module per question.
+
+mod batch;
+mod golden;
+mod hostile;
+mod random;
+mod refusals;
+mod seeds;
+mod support;
