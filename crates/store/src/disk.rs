@@ -1,0 +1,266 @@
+//! A folder on a disk, through the standard library: O_DIRECT where the file system allows it, and one process at a time.
+
+use crate::error::OpenError;
+use crate::medium::{Medium, MediumFile};
+use ottla_layout::BLOCK;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const LOCK: &str = "lock";
+
+/// A data folder, locked for this process as long as the medium or one of its files lives.
+#[derive(Debug)]
+pub struct DiskMedium {
+    folder: PathBuf,
+    /// Why files are not written with O_DIRECT, if they are not.
+    buffered: Option<String>,
+    lock: Arc<File>,
+}
+
+impl DiskMedium {
+    /// Opens `folder`, makes it if it does not exist, and locks it.
+    pub fn open(folder: &Path) -> Result<DiskMedium, OpenError> {
+        let name = folder.display().to_string();
+        make_folder(folder).map_err(OpenError::medium(&name, "making the data folder"))?;
+        let path = folder.join(LOCK);
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(OpenError::medium(&path.display().to_string(), "opening the lock file"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(OpenError::Locked { folder: name, pid: read_pid(&lock) });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(OpenError::Medium { file: name, doing: "locking the data folder", source });
+            }
+        }
+        let buffered = write_pid(&path, &lock)
+            .map_err(OpenError::medium(&path.display().to_string(), "writing the lock file"))?;
+        Ok(DiskMedium { folder: folder.to_owned(), buffered, lock: Arc::new(lock) })
+    }
+
+    fn file(&self, name: &str, plain: File) -> Arc<dyn MediumFile> {
+        // Only what is written in whole blocks gains from O_DIRECT.
+        let wanted = self.buffered.is_none() && name.starts_with("segment-");
+        let direct = wanted.then(|| open_direct(&self.folder.join(name)).ok()).flatten();
+        Arc::new(DiskFile { plain, direct, _lock: Arc::clone(&self.lock) })
+    }
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder)?;
+    match folder.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+fn read_pid(mut lock: &File) -> Option<u32> {
+    let mut text = String::new();
+    lock.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Leaves our process id in the lock file, for the message that a second process shows. It is written with O_DIRECT to see
+/// whether the file system can do that; returns why not.
+fn write_pid(path: &Path, lock: &File) -> io::Result<Option<String>> {
+    let mut block = crate::buffer::Pool::new(0).take(BLOCK as usize);
+    block.write(format!("{:<1$}\n", std::process::id(), BLOCK as usize - 1).as_bytes());
+    match open_direct(path).and_then(|file| file.write_all_at(block.as_ref(), 0)) {
+        Ok(()) => Ok(None),
+        Err(error) => {
+            lock.write_all_at(block.as_ref(), 0)?;
+            Ok(Some(error.to_string()))
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_direct(path: &Path) -> io::Result<File> {
+    let flag = rustix::fs::OFlags::DIRECT.bits() as i32;
+    OpenOptions::new().read(true).write(true).custom_flags(flag).open(path)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_path: &Path) -> io::Result<File> {
+    let _ = OpenOptions::custom_flags;
+    Err(ErrorKind::Unsupported.into())
+}
+
+impl Medium for DiskMedium {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
+        let plain = OpenOptions::new().read(true).write(true).open(self.folder.join(name))?;
+        Ok(self.file(name, plain))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
+        let plain = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(self.folder.join(name))?;
+        Ok(self.file(name, plain))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.folder.join(from), self.folder.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.folder.join(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(&self.folder)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn describe(&self) -> String {
+        let how = match &self.buffered {
+            None => "O_DIRECT".to_owned(),
+            Some(why) => format!("buffered, because O_DIRECT says: {why}"),
+        };
+        format!("{} ({how})", self.folder.display())
+    }
+}
+
+/// A file with a handle for the page cache and, where that is possible, one around it.
+#[derive(Debug)]
+struct DiskFile {
+    plain: File,
+    direct: Option<File>,
+    _lock: Arc<File>,
+}
+
+impl DiskFile {
+    /// The handle for an access: around the page cache if everything is in whole blocks.
+    fn handle(&self, address: usize, len: usize, offset: u64) -> &File {
+        let whole = |number: u64| number.is_multiple_of(BLOCK);
+        match &self.direct {
+            Some(direct) if whole(address as u64) && whole(len as u64) && whole(offset) => direct,
+            _ => &self.plain,
+        }
+    }
+}
+
+impl MediumFile for DiskFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            let rest = &mut buf[done..];
+            let at = offset + done as u64;
+            match self.handle(rest.as_ptr().addr(), rest.len(), at).read_at(rest, at) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            let rest = &buf[done..];
+            let at = offset + done as u64;
+            match self.handle(rest.as_ptr().addr(), rest.len(), at).write_at(rest, at) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.plain.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.plain.metadata()?.len())
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        allocate(&self.plain, len)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, len: u64) -> io::Result<()> {
+    use rustix::io::Errno;
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, len) {
+        // Such a file system cannot promise room: the write will show it.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_file: &File, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_has_one_owner_and_the_second_is_told_who() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = DiskMedium::open(folder.path()).unwrap();
+        let error = DiskMedium::open(folder.path()).unwrap_err().to_string();
+        let owner = format!("is in use by process {}: stop it", std::process::id());
+        assert!(error.contains(&owner), "{error}");
+        assert!(error.contains(&folder.path().display().to_string()), "{error}");
+        drop(first);
+        DiskMedium::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn reads_what_was_written_aligned_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let medium = DiskMedium::open(folder.path()).unwrap();
+        let file = medium.create("segment-1").unwrap();
+        file.allocate(1 << 20).unwrap();
+        assert_eq!(file.size().unwrap(), 0);
+        let mut block = crate::buffer::Pool::new(0).take(8192);
+        block.resize(8192);
+        block.as_mut().fill(7);
+        file.write_at(block.as_ref(), 4096).unwrap();
+        file.write_at(b"odd", 100).unwrap();
+        file.sync().unwrap();
+        let mut back = vec![0; 20_000];
+        assert_eq!(file.read_at(&mut back, 0).unwrap(), 12_288);
+        assert_eq!(&back[100..103], b"odd");
+        assert_eq!(back[4096..12_288], [7; 8192]);
+        medium.sync_names().unwrap();
+        assert!(medium.list().unwrap().contains(&"segment-1".to_owned()));
+        assert!(medium.free_space().unwrap() > 0);
+    }
+}

@@ -1,0 +1,40 @@
+//! The shared log on a medium: appends, group commit, recovery, snapshots, reads. It executes the plans of ottla-layout.
+//! It must not know what a record means, who waits for it, or what Kafka is.
+//!
+//! ```text
+//!   host thread ──append──▶ open group ──kick──▶ writer thread ── write, one sync ──▶ on_durable(position)
+//!                                                     │ done: takes what arrived meanwhile
+//!   filler thread: next segment, zeros ahead of the writer, freed segments become spares
+//! ```
+//! A failed write or sync ends the log: nothing is retried, later appends are refused, and the host ends the process.
+#![forbid(unsafe_code)]
+
+mod buffer;
+#[cfg(unix)]
+mod disk;
+mod error;
+mod files;
+mod filler;
+mod log;
+mod medium;
+mod memory;
+mod open;
+mod options;
+mod reader;
+mod ring;
+mod scan;
+mod shared;
+mod snapshot;
+pub mod testing;
+mod writer;
+
+#[cfg(unix)]
+pub use disk::DiskMedium;
+pub use error::{AppendError, LogFailure, OpenError, SnapshotFailure};
+pub use log::{Appended, Log, Room};
+pub use medium::{Medium, MediumFile};
+pub use memory::MemoryMedium;
+pub use open::{Cut, Opened, Recovered, Replayed};
+pub use options::{Durability, Hooks, Options};
+pub use reader::LogReader;
+pub use snapshot::Snapshotter;

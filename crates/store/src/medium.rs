@@ -1,0 +1,50 @@
+//! What a medium must be able to do: a flat folder of named files. Everything above is built from these verbs, so that a
+//! faulty medium can stop the log between any two of them.
+
+use std::io;
+use std::sync::Arc;
+
+/// A flat folder of files.
+///
+/// After a crash a name has the state of some moment between the last [`Medium::sync_names`] and the crash.
+pub trait Medium: Send + Sync + 'static {
+    /// The names in the folder, in any order.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Opens an existing file for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn MediumFile>>;
+    /// Makes an empty file, in place of one with that name.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn MediumFile>>;
+    /// Renames a file, in place of one with the new name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file; open handles still read it.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes the names durable as they are now.
+    fn sync_names(&self) -> io::Result<()>;
+    /// Bytes that can still be written, as far as known.
+    fn free_space(&self) -> io::Result<u64>;
+    /// What this medium is, in a few words for a log line.
+    fn describe(&self) -> String;
+}
+
+/// A file of a medium. All methods work by offset, so that one handle serves many threads.
+///
+/// After a crash every 512-byte sector has the state of some moment between the last [`MediumFile::sync`] and the crash.
+pub trait MediumFile: Send + Sync {
+    /// Reads into `buf` from `offset`; fewer bytes than asked for means that the file ends there.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `buf` at `offset`; the file grows as needed.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes everything written durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Bytes in the file.
+    fn size(&self) -> io::Result<u64>;
+    /// Reserves room for `len` bytes from the start, so that writing them cannot fail for lack of space; the size stays.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+}
+
+/// True for errors that pass when somebody makes room: no space, quota, too many open files.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        || error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
+}

@@ -1,0 +1,458 @@
+//! Opens a log: identity, newest snapshot, replay, cut of a torn tail, and an opening group of a new epoch.
+//!
+//! What was recovered is made durable again before anything is served: it may have been read from a cache that a power
+//! failure would empty. Everything behind the position that the last group itself calls durable, which is one group unless
+//! syncs are left to the system, is written once more with the same bytes and synced.
+
+use crate::error::{LogFailure, OpenError};
+use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name, temporary};
+use crate::log::{Appended, Log};
+use crate::medium::Medium;
+use crate::options::{Hooks, Options};
+use crate::scan::Window;
+use crate::shared::{OpenGroup, Shared, State};
+use crate::snapshot::load_newest;
+use crate::writer::Written;
+use ottla_layout::record::decode;
+use ottla_layout::recover::{Break, Chain, Tail};
+use ottla_layout::{
+    BLOCK, GROUP_HEADER, Geometry, GroupError, GroupHeader, IDENTITY_LEN, Identity, SegmentHeader,
+    open_group, peek_group,
+};
+use ottla_types::LogPosition;
+use ottla_types::record::LogRecord;
+use std::io;
+use std::sync::Arc;
+
+/// A record on its way back into the state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Replayed {
+    /// A row of the snapshot; rows come first.
+    Snapshot(LogRecord),
+    /// A record of the log, with its place. The payload of a batch is empty: it is where [`Appended::payload`] says.
+    Entry(Appended, LogRecord),
+}
+
+/// An open log and how it was found.
+#[derive(Debug)]
+pub struct Opened {
+    /// The log.
+    pub log: Log,
+    /// How it was found.
+    pub recovered: Recovered,
+}
+
+/// What a recovery did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Position of the snapshot that was used.
+    pub snapshot: Option<LogPosition>,
+    /// Damaged snapshots that were not used: file and reason.
+    pub skipped: Vec<(String, String)>,
+    /// Records replayed from the log.
+    pub records: u64,
+    /// The torn group at the end that was cut off, if there was one.
+    pub cut: Option<Cut>,
+    /// Position behind what was recovered.
+    pub end: LogPosition,
+    /// Counts the times the folder was opened.
+    pub epoch: u32,
+}
+
+/// A torn group that was cut off: a crash interrupted its write, it was never acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The file.
+    pub file: String,
+    /// Where in the file.
+    pub offset: u64,
+    /// What was found there.
+    pub reason: String,
+}
+
+impl Log {
+    /// Opens the log on `medium`, makes it if the medium is empty, and gives every record to `replay`, rows of the snapshot
+    /// first. After an error the state that `replay` built is worthless.
+    pub fn open(
+        medium: Arc<dyn Medium>,
+        options: Options,
+        hooks: Hooks,
+        replay: &mut dyn FnMut(Replayed),
+    ) -> Result<Opened, OpenError> {
+        let folder = medium.describe();
+        let listing = Listing::of(medium.list().map_err(OpenError::medium(&folder, "listing"))?);
+        for name in &listing.temporary {
+            medium.remove(name).map_err(OpenError::medium(name, "removing"))?;
+        }
+        let identity = identity(medium.as_ref(), &options, &listing)?;
+        let rows = &mut |record| replay(Replayed::Snapshot(record));
+        let positions = listing.snapshots.iter().copied();
+        let (snapshot, skipped) = load_newest(medium.as_ref(), &identity, positions, rows)?;
+        let first = identity.geometry.replay_segment(snapshot.unwrap_or(0));
+        check_first(&listing, first)?;
+
+        let mut scan = Scan::new(Files::new(medium, identity, &listing), first, snapshot.unwrap_or(0));
+        let reason = scan.replay(replay)?;
+        let cut = scan.judge_end(reason)?;
+        let recovered = Recovered {
+            snapshot: snapshot.map(LogPosition),
+            skipped: skipped
+                .iter()
+                .map(|skipped| (snapshot_name(skipped.position), skipped.reason.clone()))
+                .collect(),
+            records: scan.records,
+            cut,
+            end: LogPosition(scan.chain.end()),
+            epoch: scan.chain.tail().map_or(1, |tail| tail.epoch + 1),
+        };
+        scan.make_durable()?;
+        let damaged: Vec<u64> = skipped.iter().map(|skipped| skipped.position).collect();
+        let whole = listing.snapshots.iter().rev().filter(|position| !damaged.contains(position));
+        let state = State { snapshots: whole.copied().collect(), damaged, ..State::default() };
+        let log = begin(scan, options, hooks, state)?;
+        Ok(Opened { log, recovered })
+    }
+}
+
+/// Reads the identity, or makes one for an empty folder.
+fn identity(medium: &dyn Medium, options: &Options, listing: &Listing) -> Result<Identity, OpenError> {
+    if !listing.identity {
+        return new_identity(medium, options, listing);
+    }
+    let file = medium.open(IDENTITY).map_err(OpenError::medium(IDENTITY, "opening"))?;
+    let mut bytes = [0; IDENTITY_LEN + 1];
+    let found = file.read_at(&mut bytes, 0).map_err(OpenError::medium(IDENTITY, "reading"))?;
+    let identity = Identity::decode(&bytes[..found])
+        .map_err(|source| OpenError::Identity { file: IDENTITY.to_owned(), source })?;
+    if identity.shard != options.shard {
+        return Err(OpenError::Shard {
+            file: IDENTITY.to_owned(),
+            found: identity.shard,
+            wanted: options.shard,
+        });
+    }
+    Ok(identity)
+}
+
+fn new_identity(medium: &dyn Medium, options: &Options, listing: &Listing) -> Result<Identity, OpenError> {
+    if !listing.segments.is_empty() || !listing.snapshots.is_empty() {
+        return Err(OpenError::Missing {
+            file: IDENTITY.to_owned(),
+            why: "the folder holds data, and only the identity says how to read it".to_owned(),
+        });
+    }
+    let log_id = options.log_id.map_or_else(random, Ok);
+    let identity = Identity {
+        log_id: log_id.map_err(OpenError::medium(IDENTITY, "choosing a random number for"))?,
+        shard: options.shard,
+        geometry: Geometry::new(options.segment_size)?,
+    };
+    let write = || {
+        let name = temporary(IDENTITY);
+        let file = medium.create(&name)?;
+        file.write_at(&identity.encode(), 0)?;
+        file.sync()?;
+        medium.rename(&name, IDENTITY)?;
+        medium.sync_names()
+    };
+    write().map_err(OpenError::medium(IDENTITY, "writing"))?;
+    Ok(identity)
+}
+
+fn random() -> io::Result<u64> {
+    getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
+}
+
+/// The segment that replay begins with must be there, unless nothing was ever written.
+fn check_first(listing: &Listing, first: u64) -> Result<(), OpenError> {
+    let nothing = listing.segments.is_empty() && listing.snapshots.is_empty();
+    if nothing || listing.segments.contains(&first) {
+        return Ok(());
+    }
+    let why = match listing.snapshots.last() {
+        Some(_) => "the newest usable snapshot is replayed from it",
+        None => "there is no snapshot, and the log begins there",
+    };
+    Err(OpenError::Missing { file: segment_name(first), why: why.to_owned() })
+}
+
+/// Why the chain ends: what was found at the place of the next group, nearest first.
+type Breaks = Vec<(u64, Break)>;
+
+/// A scan of the log from the first segment that is replayed.
+struct Scan {
+    files: Files,
+    chain: Chain,
+    /// Entries before it are in the snapshot.
+    floor: u64,
+    first: u64,
+    window: Option<(u64, Window)>,
+    records: u64,
+}
+
+impl Scan {
+    fn new(files: Files, first: u64, floor: u64) -> Scan {
+        let chain = Chain::from_segment(files.identity, first);
+        Scan { files, chain, floor, first, window: None, records: 0 }
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.files.identity.geometry
+    }
+
+    /// Replays group after group; returns why the chain ends.
+    fn replay(&mut self, replay: &mut dyn FnMut(Replayed)) -> Result<Breaks, OpenError> {
+        loop {
+            let mut breaks = Breaks::new();
+            let mut found = false;
+            for place in self.chain.places() {
+                match self.replay_group(place, replay)? {
+                    Ok(()) => {
+                        found = true;
+                        break;
+                    }
+                    Err(reason) => breaks.push((place, reason)),
+                }
+            }
+            if !found {
+                return Ok(breaks);
+            }
+        }
+    }
+
+    /// Replays the group at `place` if it is the next one.
+    fn replay_group(
+        &mut self,
+        place: u64,
+        replay: &mut dyn FnMut(Replayed),
+    ) -> Result<Result<(), Break>, OpenError> {
+        let header = match peek_group(self.bytes(place, GROUP_HEADER)?) {
+            Ok(header) => header,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        if let Err(reason) = self.chain.judge(place, &header) {
+            return Ok(Err(reason));
+        }
+        let geometry = self.geometry();
+        if geometry.first_group(geometry.segment_of(place)) == place {
+            self.check_segment(geometry.segment_of(place), place, &header)?;
+        }
+        let file = segment_name(geometry.segment_of(place));
+        let bytes = bytes_at(&mut self.window, &self.files, place, header.len() as usize)?;
+        let group = match open_group(bytes) {
+            Ok(group) => group,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        if let Err(reason) = self.chain.accept(place, &group) {
+            return Ok(Err(reason));
+        }
+        for entry in group.entries().filter(|entry| entry.position >= self.floor) {
+            let decoded = decode(entry.bytes).map_err(|source| OpenError::Record {
+                file: file.clone(),
+                offset: geometry.offset_of(entry.position),
+                source,
+            })?;
+            let place = Appended {
+                position: LogPosition(entry.position),
+                payload: decoded.payload.map(|at| LogPosition(entry.body() + at as u64)),
+                end: LogPosition(entry.end()),
+            };
+            self.records += 1;
+            replay(Replayed::Entry(place, decoded.record));
+        }
+        Ok(Ok(()))
+    }
+
+    /// A segment with a group that belongs to the log must have its header.
+    fn check_segment(&mut self, number: u64, place: u64, header: &GroupHeader) -> Result<(), OpenError> {
+        // Only a whole group counts: a torn one proves nothing.
+        if open_group(self.bytes(place, header.len() as usize)?).is_err() {
+            return Ok(());
+        }
+        let identity = self.files.identity;
+        let start = self.geometry().start_of(number);
+        match SegmentHeader::check(self.bytes(start, BLOCK as usize)?, &identity, number) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                Err(OpenError::Damaged { file: segment_name(number), offset: 0, what: error.to_string() })
+            }
+        }
+    }
+
+    fn bytes(&mut self, place: u64, len: usize) -> Result<&[u8], OpenError> {
+        bytes_at(&mut self.window, &self.files, place, len)
+    }
+
+    /// Decides whether the end of the chain is the end of the log.
+    fn judge_end(&mut self, breaks: Breaks) -> Result<Option<Cut>, OpenError> {
+        let end = self.chain.end();
+        if let Some((place, reason)) = breaks.iter().find(|(_, reason)| reason.is_damage()) {
+            return Err(self.damaged(*place, reason.to_string()));
+        }
+        let found = |place: u64| breaks.iter().find(|(at, _)| *at == place).map(|(_, reason)| *reason);
+        let place = self.likely_place(&breaks);
+        let reason = found(place).unwrap_or(Break::Group(GroupError::NoGroup));
+        if end < self.floor {
+            let what = format!("{reason}, but a snapshot shows that the log went on");
+            return Err(self.damaged(place, what));
+        }
+        if let Some((proof, header)) = self.find_proof(end)? {
+            let number = self.geometry().segment_of(proof);
+            let what = format!(
+                "{reason}, but group {} at offset {} of {} shows that a group here was durable",
+                header.sequence,
+                self.geometry().offset_of(proof),
+                segment_name(number),
+            );
+            return Err(self.damaged(place, what));
+        }
+        let torn = matches!(reason, Break::Group(GroupError::Checksum | GroupError::Short));
+        Ok(torn.then(|| Cut {
+            file: segment_name(self.geometry().segment_of(place)),
+            offset: self.geometry().offset_of(place),
+            reason: reason.to_string(),
+        }))
+    }
+
+    /// The place where the next group was most likely written: the one with something that looks like it.
+    fn likely_place(&self, breaks: &Breaks) -> u64 {
+        let looks_right =
+            |reason: &Break| matches!(reason, Break::Group(GroupError::Checksum | GroupError::Short));
+        let likely = breaks.iter().find(|(_, reason)| looks_right(reason)).or(breaks.first());
+        likely.map_or(self.chain.end(), |(place, _)| *place)
+    }
+
+    fn damaged(&self, place: u64, what: String) -> OpenError {
+        OpenError::Damaged {
+            file: segment_name(self.geometry().segment_of(place)),
+            offset: self.geometry().offset_of(place),
+            what,
+        }
+    }
+
+    /// Looks through the rest of the segment and every later one for a group that proves damage.
+    fn find_proof(&mut self, end: u64) -> Result<Option<(u64, GroupHeader)>, OpenError> {
+        let geometry = self.geometry();
+        let first = geometry.replay_segment(end);
+        for number in self.files.segments().into_iter().filter(|number| *number >= first) {
+            let mut place = end.max(geometry.first_group(number));
+            while place < geometry.end_of(number) {
+                let head = self.bytes(place, GROUP_HEADER)?;
+                if head.is_empty() {
+                    break;
+                }
+                if let Ok(header) = peek_group(head)
+                    && self.chain.proves_damage(place, &header)
+                    && open_group(self.bytes(place, header.len() as usize)?).is_ok()
+                {
+                    return Ok(Some((place, header)));
+                }
+                place += BLOCK;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes again what may be in a cache only.
+    fn make_durable(&mut self) -> Result<(), OpenError> {
+        let Some(tail) = self.chain.tail() else {
+            return Ok(());
+        };
+        let geometry = self.geometry();
+        let mut place = tail.durable.max(geometry.first_group(self.first));
+        while place < tail.end {
+            let number = geometry.segment_of(place);
+            let end = tail.end.min(geometry.end_of(number));
+            self.rewrite(number, place, end)?;
+            place = geometry.first_group(number + 1);
+        }
+        Ok(())
+    }
+
+    fn rewrite(&mut self, number: u64, from: u64, to: u64) -> Result<(), OpenError> {
+        const PIECE: u64 = 1 << 20;
+        let name = segment_name(number);
+        let file = self.files.segment(number).map_err(OpenError::medium(&name, "opening"))?;
+        let mut window = Window::over(Arc::clone(&file));
+        let mut offset = self.geometry().offset_of(from);
+        let end = offset + (to - from);
+        while offset < end {
+            let len = PIECE.min(end - offset) as usize;
+            let bytes = window.at(offset, len).map_err(OpenError::medium(&name, "reading"))?;
+            file.write_at(bytes, offset).map_err(OpenError::medium(&name, "writing"))?;
+            offset += len as u64;
+        }
+        file.sync().map_err(OpenError::medium(&name, "syncing"))
+    }
+}
+
+/// The bytes at a position of the log; fewer, or none, where there is no file.
+fn bytes_at<'a>(
+    window: &'a mut Option<(u64, Window)>,
+    files: &Files,
+    place: u64,
+    len: usize,
+) -> Result<&'a [u8], OpenError> {
+    let geometry = files.identity.geometry;
+    let number = geometry.segment_of(place);
+    let name = segment_name(number);
+    if window.as_ref().is_none_or(|(open, _)| *open != number) {
+        if !files.is_live(number) {
+            return Ok(&[]);
+        }
+        let file = files.segment(number).map_err(OpenError::medium(&name, "opening"))?;
+        *window = Some((number, Window::over(file)));
+    }
+    match window {
+        Some((_, window)) => {
+            let bytes = window.at(geometry.offset_of(place), len);
+            bytes.map_err(OpenError::medium(&name, "reading"))
+        }
+        None => Ok(&[]),
+    }
+}
+
+/// Writes the opening group and starts the log.
+fn begin(scan: Scan, options: Options, hooks: Hooks, mut state: State) -> Result<Log, OpenError> {
+    let geometry = scan.geometry();
+    let tail = scan.chain.tail();
+    let end = scan.chain.end();
+    let written = Written {
+        epoch: tail.map_or(1, |tail: Tail| tail.epoch + 1),
+        sequence: tail.map_or(0, |tail| tail.sequence),
+        checksum: tail.map_or(0, |tail| tail.checksum),
+        end,
+        synced: end,
+        had_entries: true,
+    };
+    let files = scan.files;
+    let place = geometry.place_for(end, BLOCK);
+    let number = geometry.segment_of(place);
+    let in_use = tail.is_some() && geometry.replay_segment(end) == number;
+    files.set_aside_from(if in_use { number + 1 } else { number });
+    if !in_use {
+        let name = segment_name(number);
+        files.prepare(number, written.epoch).map_err(OpenError::medium(&name, "preparing"))?;
+    }
+    for surplus in files.leftover().into_iter().filter(|leftover| *leftover > number + 1) {
+        let name = segment_name(surplus);
+        files.retire(surplus).map_err(OpenError::medium(&name, "setting aside"))?;
+    }
+    state.prepared = number;
+    let shared = Shared::new(options, hooks, files, written, state);
+    let group = OpenGroup::at(place, shared.pool.take(BLOCK as usize));
+    let end = shared.append_group(group).and_then(|end| {
+        if !shared.syncs() {
+            shared.sync_segment(number)?;
+            shared.written().synced = end;
+        }
+        Ok(end)
+    });
+    let end = end.map_err(|failure: LogFailure| OpenError::Medium {
+        file: failure.file,
+        doing: failure.doing,
+        source: io::Error::other(failure.error),
+    })?;
+    shared.begin_at(end);
+    Log::start(shared).map_err(OpenError::medium("the log", "starting a thread for"))
+}

@@ -1,0 +1,254 @@
+//! Writes snapshots, reads them back, keeps two.
+
+use crate::error::{OpenError, SnapshotFailure};
+use crate::files::{snapshot_name, temporary};
+use crate::medium::{Medium, MediumFile};
+use crate::shared::Shared;
+use ottla_layout::Identity;
+use ottla_layout::record::{Decoded, decode, encode};
+use ottla_layout::snapshot::{
+    CHUNK_HEADER, ChunkReader, ChunkStep, ChunkWriter, SNAPSHOT_HEADER, SnapshotError, SnapshotHeader,
+};
+use ottla_types::LogPosition;
+use ottla_types::record::LogRecord;
+use std::io;
+use std::sync::{Arc, PoisonError};
+
+/// Snapshots that are kept: the newest, and the one before in case the newest is damaged.
+const KEPT: usize = 2;
+
+/// Writes snapshots of the state, from any thread, one at a time.
+#[derive(Clone)]
+pub struct Snapshotter {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Snapshotter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshotter").finish_non_exhaustive()
+    }
+}
+
+impl Snapshotter {
+    pub(crate) fn new(shared: Arc<Shared>) -> Snapshotter {
+        Snapshotter { shared }
+    }
+
+    /// Writes the snapshot of the state at `position`: [`crate::Log::end`] at the time when `records` was taken from the
+    /// state. Waits until the log is durable up to there; a log without threads must be driven there first.
+    ///
+    /// The file is written under a temporary name, synced, read back, and renamed. An error leaves the older snapshots.
+    pub fn write(
+        &self,
+        position: LogPosition,
+        records: &mut dyn Iterator<Item = LogRecord>,
+    ) -> Result<(), SnapshotFailure> {
+        let position = position.0;
+        self.wait_until_durable(position)?;
+        let name = snapshot_name(position);
+        let medium = &self.shared.files.medium;
+        let written = self.write_file(&temporary(&name), position, records);
+        if let Err(failure) = written {
+            // Without space there may be no second try for this name: leave nothing behind.
+            let _ = medium.remove(&temporary(&name));
+            return Err(failure);
+        }
+        let explain = |source| SnapshotFailure::Medium { file: name.clone(), source };
+        medium.rename(&temporary(&name), &name).map_err(explain)?;
+        medium.sync_names().map_err(explain)?;
+        self.forget_old(position)
+    }
+
+    fn wait_until_durable(&self, wanted: u64) -> Result<(), SnapshotFailure> {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(failure) = &state.failed {
+                return Err(SnapshotFailure::Ended(failure.clone()));
+            }
+            let durable = self.shared.durable();
+            if durable >= wanted {
+                break;
+            }
+            if !self.shared.options.threads {
+                return Err(SnapshotFailure::NotDurable { durable, wanted });
+            }
+            state = self.shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        if self.shared.syncs() {
+            return Ok(());
+        }
+        // A snapshot must not outlive the log that it belongs to.
+        let number = self.shared.geometry().replay_segment(wanted);
+        self.shared.sync_segment(number).map_err(|failure| {
+            self.shared.fail(failure.clone());
+            SnapshotFailure::Ended(failure)
+        })
+    }
+
+    fn write_file(
+        &self,
+        name: &str,
+        position: u64,
+        records: &mut dyn Iterator<Item = LogRecord>,
+    ) -> Result<(), SnapshotFailure> {
+        let explain = |source| SnapshotFailure::Medium { file: name.to_owned(), source };
+        let identity = self.shared.files.identity;
+        let file = self.shared.files.medium.create(name).map_err(explain)?;
+        let header = SnapshotHeader { log_id: identity.log_id, shard: identity.shard, position };
+        let mut out = Output { file: file.as_ref(), at: 0 };
+        out.write(&header.encode()).map_err(explain)?;
+        let mut chunks = ChunkWriter::new(position);
+        let mut entry = Vec::new();
+        for record in records {
+            entry.clear();
+            let payload = encode(&record, &mut entry);
+            entry.extend(payload);
+            if let Some(chunk) = chunks.push(&entry) {
+                out.write(&chunk).map_err(explain)?;
+            }
+        }
+        out.write(&chunks.finish()).map_err(explain)?;
+        file.sync().map_err(explain)?;
+        let back = read_snapshot(file.as_ref(), &identity, &mut |entry| checked(entry).map(drop));
+        match back {
+            Ok(_) => Ok(()),
+            Err(Unusable::Medium(source)) => Err(explain(source)),
+            Err(Unusable::Damaged(why)) => {
+                Err(SnapshotFailure::Unreadable { file: name.to_owned(), why: why.to_string() })
+            }
+            Err(Unusable::Entry(why)) => Err(SnapshotFailure::Unreadable { file: name.to_owned(), why }),
+        }
+    }
+
+    fn forget_old(&self, position: u64) -> Result<(), SnapshotFailure> {
+        let old = {
+            let mut state = self.shared.lock();
+            state.snapshots.retain(|kept| *kept != position);
+            state.snapshots.push(position);
+            state.snapshots.sort_unstable_by(|a, b| b.cmp(a));
+            let keep = KEPT.min(state.snapshots.len());
+            let mut old = state.snapshots.split_off(keep);
+            old.extend(state.damaged.drain(..).filter(|damaged| *damaged != position));
+            old
+        };
+        for position in old {
+            let file = snapshot_name(position);
+            let removed = self.shared.files.medium.remove(&file);
+            removed.map_err(|source| SnapshotFailure::Medium { file, source })?;
+        }
+        Ok(())
+    }
+}
+
+struct Output<'a> {
+    file: &'a dyn MediumFile,
+    at: u64,
+}
+
+impl Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Why a snapshot cannot be used.
+pub(crate) enum Unusable {
+    Medium(io::Error),
+    Damaged(SnapshotError),
+    Entry(String),
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unusable::Medium(error) => error.fmt(f),
+            Unusable::Damaged(error) => error.fmt(f),
+            Unusable::Entry(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Reads a snapshot, giving every entry to `sink`, and returns the position from which to replay.
+pub(crate) fn read_snapshot(
+    file: &dyn MediumFile,
+    identity: &Identity,
+    sink: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+) -> Result<u64, Unusable> {
+    let mut at = 0;
+    let mut head = [0; SNAPSHOT_HEADER];
+    fill(file, &mut head, &mut at, SnapshotError::Header)?;
+    let header = SnapshotHeader::check(&head, identity).map_err(Unusable::Damaged)?;
+    let mut chunks = ChunkReader::new(header.position);
+    let mut chunk = Vec::new();
+    loop {
+        let damaged = SnapshotError::Chunk(chunks.index());
+        let mut head = [0; CHUNK_HEADER];
+        fill(file, &mut head, &mut at, damaged.clone())?;
+        let ChunkStep::Payload(len) = chunks.step(&head).map_err(Unusable::Damaged)? else {
+            return Ok(header.position);
+        };
+        if file.size().map_err(Unusable::Medium)? < at + len as u64 {
+            return Err(Unusable::Damaged(damaged));
+        }
+        chunk.clear();
+        chunk.extend(head);
+        chunk.resize(CHUNK_HEADER + len, 0);
+        fill(file, &mut chunk[CHUNK_HEADER..], &mut at, damaged)?;
+        for entry in chunks.entries(&chunk).map_err(Unusable::Damaged)? {
+            sink(entry).map_err(Unusable::Entry)?;
+        }
+    }
+}
+
+fn fill(file: &dyn MediumFile, buf: &mut [u8], at: &mut u64, short: SnapshotError) -> Result<(), Unusable> {
+    let found = file.read_at(buf, *at).map_err(Unusable::Medium)?;
+    *at += found as u64;
+    if found == buf.len() { Ok(()) } else { Err(Unusable::Damaged(short)) }
+}
+
+/// A snapshot that was left out because it is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Skipped {
+    pub(crate) position: u64,
+    pub(crate) reason: String,
+}
+
+/// Finds the newest snapshot that is whole, and gives its records to `sink`. Returns its position, and what was skipped.
+pub(crate) fn load_newest(
+    medium: &dyn Medium,
+    identity: &Identity,
+    positions: impl DoubleEndedIterator<Item = u64>,
+    sink: &mut dyn FnMut(LogRecord),
+) -> Result<(Option<u64>, Vec<Skipped>), OpenError> {
+    let mut skipped = Vec::new();
+    for position in positions.rev() {
+        let name = snapshot_name(position);
+        let file = medium.open(&name).map_err(OpenError::medium(&name, "opening"))?;
+        // Everything is checked before the first record is applied: a state cannot be taken back.
+        match read_snapshot(file.as_ref(), identity, &mut |entry| checked(entry).map(drop)) {
+            Ok(found) if found == position => {}
+            Ok(found) => {
+                let reason = format!("it is the snapshot of position {found}");
+                skipped.push(Skipped { position, reason });
+                continue;
+            }
+            Err(why) => {
+                skipped.push(Skipped { position, reason: why.to_string() });
+                continue;
+            }
+        }
+        let mut apply = |entry: &[u8]| checked(entry).map(|decoded| sink(decoded.record));
+        return match read_snapshot(file.as_ref(), identity, &mut apply) {
+            Ok(_) => Ok((Some(position), skipped)),
+            Err(why) => Err(OpenError::Damaged { file: name, offset: 0, what: why.to_string() }),
+        };
+    }
+    Ok((None, skipped))
+}
+
+fn checked(entry: &[u8]) -> Result<Decoded, String> {
+    decode(entry).map_err(|error| error.to_string())
+}

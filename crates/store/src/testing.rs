@@ -1,0 +1,414 @@
+//! A medium with faults, for tests: it keeps what was written and what was synced apart, and can crash, fail, fill up and
+//! rot at any step. Everything it does by chance follows from a seed.
+
+use crate::medium::{Medium, MediumFile};
+use crate::memory::not_found;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that a disk writes whole or not at all.
+const SECTOR: usize = 512;
+
+/// What goes wrong at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The machine loses power. A write at that step may have got through in part.
+    Crash,
+    /// The call fails with an I/O error. After a failed sync the written bytes may be lost although later syncs succeed.
+    Error,
+    /// The call fails for lack of space.
+    NoSpace,
+}
+
+/// A medium with faults. Clones share the world; after [`FaultMedium::restart`] or [`FaultMedium::crash`] only the returned
+/// one works, as for a new process.
+#[derive(Clone, Debug)]
+pub struct FaultMedium {
+    world: Arc<Mutex<World>>,
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct World {
+    generation: u64,
+    chance: u64,
+    steps: u64,
+    faults: BTreeMap<u64, Fault>,
+    capacity: u64,
+    names: BTreeMap<String, usize>,
+    /// States of the names since they were last synced, oldest first; the first is the synced one.
+    history: Vec<BTreeMap<String, usize>>,
+    files: Vec<Content>,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    seen: Vec<u8>,
+    synced: Vec<u8>,
+    /// Sectors written since the last sync, with every state they had.
+    pending: BTreeMap<usize, Vec<Vec<u8>>>,
+    allocated: u64,
+}
+
+impl FaultMedium {
+    /// An empty medium whose accidents follow from `seed`.
+    pub fn new(seed: u64) -> FaultMedium {
+        let world = World {
+            generation: 0,
+            chance: seed,
+            steps: 0,
+            faults: BTreeMap::new(),
+            capacity: u64::MAX,
+            names: BTreeMap::new(),
+            history: vec![BTreeMap::new()],
+            files: Vec::new(),
+        };
+        FaultMedium { world: Arc::new(Mutex::new(world)), generation: 0 }
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of calls so far.
+    pub fn steps(&self) -> u64 {
+        self.world().steps
+    }
+
+    /// Lets the call number `step` (counted from 1, over the life of the medium) go wrong.
+    pub fn fail_at(&self, step: u64, fault: Fault) {
+        self.world().faults.insert(step, fault);
+    }
+
+    /// Sets how many bytes fit.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.world().capacity = bytes;
+    }
+
+    /// The process ends, the machine goes on: what was written can be read, synced or not.
+    #[must_use]
+    pub fn restart(&self) -> FaultMedium {
+        let mut world = self.world();
+        world.generation += 1;
+        world.faults.clear();
+        FaultMedium { world: Arc::clone(&self.world), generation: world.generation }
+    }
+
+    /// The machine loses power: of everything unsynced, an arbitrary part survives.
+    #[must_use]
+    pub fn crash(&self) -> FaultMedium {
+        let mut world = self.world();
+        world.generation += 1;
+        world.faults.clear();
+        let World { files, chance, .. } = &mut *world;
+        for file in files {
+            file.lose_power(chance);
+        }
+        let states = world.history.len();
+        let survivor = pick(&mut world.chance, states);
+        let names = world.history.swap_remove(survivor);
+        world.names = names.clone();
+        world.history = vec![names];
+        FaultMedium { world: Arc::clone(&self.world), generation: world.generation }
+    }
+
+    /// A copy of this medium as it is, with a life of its own.
+    #[must_use]
+    pub fn fork(&self, seed: u64) -> FaultMedium {
+        let world = self.world();
+        let files = world.files.iter().map(|file| Content {
+            seen: file.seen.clone(),
+            synced: file.synced.clone(),
+            pending: file.pending.clone(),
+            allocated: file.allocated,
+        });
+        let copy = World {
+            generation: 0,
+            chance: seed,
+            steps: 0,
+            faults: BTreeMap::new(),
+            capacity: world.capacity,
+            names: world.names.clone(),
+            history: world.history.clone(),
+            files: files.collect(),
+        };
+        FaultMedium { world: Arc::new(Mutex::new(copy)), generation: 0 }
+    }
+
+    /// Name and size of every file.
+    pub fn files(&self) -> Vec<(String, usize)> {
+        let world = self.world();
+        world.names.iter().map(|(name, id)| (name.clone(), world.files[*id].seen.len())).collect()
+    }
+
+    /// Bytes of a file, empty if there is none.
+    pub fn contents(&self, name: &str) -> Vec<u8> {
+        let world = self.world();
+        world.names.get(name).map(|id| world.files[*id].seen.clone()).unwrap_or_default()
+    }
+
+    /// Replaces the bytes of a file from `offset` on, behind the back of whoever uses it.
+    pub fn damage(&self, name: &str, offset: usize, bytes: &[u8]) {
+        let mut world = self.world();
+        let Some(id) = world.names.get(name).copied() else {
+            return;
+        };
+        let file = &mut world.files[id];
+        for content in [&mut file.seen, &mut file.synced] {
+            for (place, byte) in content.iter_mut().skip(offset).zip(bytes) {
+                *place = *byte;
+            }
+        }
+    }
+
+    /// Counts a call, and lets it fail if it is its turn.
+    fn step(&self) -> io::Result<MutexGuard<'_, World>> {
+        let mut world = self.world();
+        if world.generation != self.generation {
+            return Err(io::Error::other("this process has ended"));
+        }
+        world.steps += 1;
+        let step = world.steps;
+        match world.faults.get(&step) {
+            None => Ok(world),
+            Some(Fault::Crash) => {
+                world.generation += 1;
+                Err(io::Error::other("power was lost"))
+            }
+            Some(Fault::Error) => Err(io::Error::other("an error was injected")),
+            Some(Fault::NoSpace) => Err(ErrorKind::StorageFull.into()),
+        }
+    }
+
+    fn file(&self, id: usize) -> Arc<dyn MediumFile> {
+        Arc::new(FaultFile { medium: self.clone(), id })
+    }
+}
+
+/// A number below `count` by chance.
+fn pick(chance: &mut u64, count: usize) -> usize {
+    *chance = chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *chance;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ (mixed >> 31)) % count as u64) as usize
+}
+
+impl Content {
+    fn write(&mut self, bytes: &[u8], offset: usize) {
+        let end = offset + bytes.len();
+        if self.seen.len() < end {
+            self.seen.resize(end, 0);
+        }
+        self.seen[offset..end].copy_from_slice(bytes);
+        for sector in offset / SECTOR..end.div_ceil(SECTOR) {
+            let range = sector * SECTOR..self.seen.len().min((sector + 1) * SECTOR);
+            self.pending.entry(sector).or_default().push(self.seen[range].to_vec());
+        }
+    }
+
+    fn sync(&mut self) {
+        for (sector, states) in std::mem::take(&mut self.pending) {
+            if let Some(state) = states.last() {
+                self.keep(sector, state);
+            }
+        }
+    }
+
+    fn keep(&mut self, sector: usize, state: &[u8]) {
+        let offset = sector * SECTOR;
+        if self.synced.len() < offset + state.len() {
+            self.synced.resize(offset + state.len(), 0);
+        }
+        self.synced[offset..offset + state.len()].copy_from_slice(state);
+    }
+
+    /// Each unsynced sector keeps one of the states that it had.
+    fn lose_power(&mut self, chance: &mut u64) {
+        self.settle(chance);
+        self.seen.clone_from(&self.synced);
+    }
+
+    fn settle(&mut self, chance: &mut u64) {
+        for (sector, states) in std::mem::take(&mut self.pending) {
+            let choice = pick(chance, states.len() + 1);
+            if let Some(state) = choice.checked_sub(1).and_then(|choice| states.get(choice)) {
+                self.keep(sector, state);
+            }
+        }
+    }
+}
+
+impl World {
+    fn used(&self) -> u64 {
+        self.names.values().map(|id| self.files[*id].allocated.max(self.files[*id].seen.len() as u64)).sum()
+    }
+
+    /// Checks that file `id` can reach to `len`.
+    fn make_room(&mut self, id: usize, len: u64) -> io::Result<()> {
+        let has = self.files[id].allocated.max(self.files[id].seen.len() as u64);
+        let more = len.saturating_sub(has);
+        if more > 0 && self.used().saturating_add(more) > self.capacity {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    fn rename_to(&mut self, names: BTreeMap<String, usize>) {
+        self.history.push(names.clone());
+        self.names = names;
+    }
+}
+
+impl Medium for FaultMedium {
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.step()?.names.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
+        let id = self.step()?.names.get(name).copied().ok_or_else(|| not_found(name))?;
+        Ok(self.file(id))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
+        let mut world = self.step()?;
+        let id = world.files.len();
+        world.files.push(Content::default());
+        let mut names = world.names.clone();
+        names.insert(name.to_owned(), id);
+        world.rename_to(names);
+        Ok(self.file(id))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut world = self.step()?;
+        let mut names = world.names.clone();
+        let id = names.remove(from).ok_or_else(|| not_found(from))?;
+        names.insert(to.to_owned(), id);
+        world.rename_to(names);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut world = self.step()?;
+        let mut names = world.names.clone();
+        names.remove(name).ok_or_else(|| not_found(name))?;
+        world.rename_to(names);
+        Ok(())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        let mut world = self.step()?;
+        world.history = vec![world.names.clone()];
+        Ok(())
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        let world = self.world();
+        Ok(world.capacity.saturating_sub(world.used()))
+    }
+
+    fn describe(&self) -> String {
+        "faulty memory".to_owned()
+    }
+}
+
+struct FaultFile {
+    medium: FaultMedium,
+    id: usize,
+}
+
+impl MediumFile for FaultFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let world = self.medium.step()?;
+        let seen = &world.files[self.id].seen;
+        let rest = seen.get(offset as usize..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let next = self.medium.steps() + 1;
+        let fault = self.medium.world().faults.get(&next).copied();
+        if fault == Some(Fault::Crash) {
+            self.medium.world().files[self.id].write(buf, offset as usize);
+        }
+        let mut world = self.medium.step()?;
+        world.make_room(self.id, offset + buf.len() as u64)?;
+        world.files[self.id].write(buf, offset as usize);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.medium.step() {
+            Ok(mut world) => {
+                world.files[self.id].sync();
+                Ok(())
+            }
+            Err(error) => {
+                let mut world = self.medium.world();
+                if world.generation == self.medium.generation {
+                    let World { files, chance, .. } = &mut *world;
+                    files[self.id].settle(chance);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.medium.step()?.files[self.id].seen.len() as u64)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        let mut world = self.medium.step()?;
+        world.make_room(self.id, len)?;
+        let file = &mut world.files[self.id];
+        file.allocated = file.allocated.max(len);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_synced_survives_and_the_rest_may_not() {
+        let mut kept = [0; 3];
+        for seed in 0..50 {
+            let medium = FaultMedium::new(seed);
+            let file = medium.create("a").unwrap();
+            file.write_at(&[1; 1024], 0).unwrap();
+            file.sync().unwrap();
+            medium.sync_names().unwrap();
+            file.write_at(&[2; 1024], 0).unwrap();
+            let after = medium.crash();
+            assert!(file.write_at(&[3], 0).is_err(), "the old process must be dead");
+            let bytes = after.contents("a");
+            let sectors = [bytes[0], bytes[512]];
+            assert!(sectors.iter().all(|byte| [1, 2].contains(byte)));
+            kept[sectors.iter().filter(|byte| **byte == 2).count()] += 1;
+        }
+        assert!(kept.iter().all(|count| *count > 0), "none, one or both sectors survive: {kept:?}");
+    }
+
+    #[test]
+    fn a_failed_sync_loses_bytes_for_good() {
+        let lost = (0..20).any(|seed| {
+            let medium = FaultMedium::new(seed);
+            let file = medium.create("a").unwrap();
+            medium.sync_names().unwrap();
+            file.write_at(&[1; 512], 0).unwrap();
+            medium.fail_at(medium.steps() + 1, Fault::Error);
+            assert!(file.sync().is_err());
+            file.sync().unwrap();
+            let restarted = medium.restart();
+            assert_eq!(restarted.contents("a"), [1; 512]);
+            restarted.crash().contents("a").is_empty()
+        });
+        assert!(lost);
+    }
+}

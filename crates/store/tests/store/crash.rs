@@ -1,0 +1,135 @@
+//! Random histories with an accident at every step: what was acknowledged comes back, in order, and nothing after a gap.
+
+use crate::common::{Chance, Ledger, batch, open_with, quiet, row, small};
+use ottla_store::testing::{Fault, FaultMedium};
+use ottla_store::{Durability, Hooks, Log, Options};
+use ottla_types::LogPosition;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The machine loses power.
+    Power,
+    /// The process is killed.
+    Kill,
+}
+
+/// One life of a process: opens the log, checks what came back, does random things until it is over or fails.
+fn live(medium: &FaultMedium, options: Options, chance: &mut Chance, ledger: &mut Ledger, what: &str) {
+    let told = Arc::new(AtomicU64::new(0));
+    let listener = Arc::clone(&told);
+    let hooks = Hooks {
+        on_durable: Box::new(move |position| listener.store(position.0, Ordering::SeqCst)),
+        on_failure: Box::new(|_| {}),
+    };
+    let Ok((mut opened, replay)) = open_with(medium, options, hooks) else {
+        return;
+    };
+    ledger.check(&replay, what);
+    // What was shown after a restart must never vanish again.
+    ledger.durable = ledger.durable.max(opened.recovered.end);
+    for _ in 0..chance.below(40) {
+        act(&mut opened.log, chance, ledger);
+        let durable = LogPosition(told.load(Ordering::SeqCst));
+        if options.durability == Durability::Sync {
+            ledger.durable = ledger.durable.max(durable);
+        }
+    }
+    if chance.below(3) > 0 {
+        // Killed: nothing is closed.
+        std::mem::forget(opened);
+    } else if opened.log.close().is_ok() {
+        ledger.durable = ledger.appended.last().map_or(ledger.durable, |(place, _)| place.end);
+    }
+}
+
+fn act(log: &mut Log, chance: &mut Chance, ledger: &mut Ledger) {
+    let number = ledger.appended.len() as u64;
+    let record = match chance.below(12) {
+        0..4 => small(number),
+        4..6 => batch(number, 100 + chance.below(25_000) as usize),
+        6..9 => {
+            log.kick();
+            return log.drive();
+        }
+        9 => return log.drive(),
+        10 => {
+            log.kick();
+            log.drive();
+            let rows: Vec<_> = ledger.appended.iter().map(|(_, record)| row(record)).collect();
+            let _ = log.snapshotter().write(log.end(), &mut rows.into_iter());
+            return;
+        }
+        _ => {
+            log.free_before(log.durable());
+            return;
+        }
+    };
+    if let Ok(place) = log.append(&record) {
+        ledger.appended.push((place, record));
+    }
+}
+
+/// Lives until one ends by the accident at `step`, then two more lives and a last look.
+fn story(seed: u64, options: Options, step: u64, fault: Fault, end: End) -> bool {
+    let medium = FaultMedium::new(seed);
+    medium.fail_at(step, fault);
+    let mut chance = Chance(seed);
+    let mut ledger = Ledger::default();
+    let what = format!("seed {seed}, {fault:?} at step {step}, then {end:?}");
+    live(&medium, options, &mut chance, &mut ledger, &what);
+    live(&medium, options, &mut chance, &mut ledger, &what);
+    let struck = medium.steps() >= step;
+    let mut medium = match end {
+        End::Power => medium.crash(),
+        End::Kill => medium.restart(),
+    };
+    for life in 0..3 {
+        live(&medium, options, &mut chance, &mut ledger, &format!("{what}, life {life} after"));
+        medium = if chance.below(2) == 0 { medium.crash() } else { medium.restart() };
+    }
+    let medium = medium.crash();
+    let (_, replay) = open_with(&medium, options, Hooks::none())
+        .unwrap_or_else(|error| panic!("{what}: the last opening: {error}"));
+    ledger.check(&replay, &what);
+    struck
+}
+
+fn every_step(seeds: std::ops::Range<u64>, options: Options, fault: Fault, end: End) {
+    for seed in seeds {
+        let mut step = 1;
+        while story(seed, options, step, fault, end) {
+            step += 1;
+        }
+        assert!(step > 10, "seed {seed} did nothing");
+    }
+}
+
+#[test]
+fn power_lost_at_every_step() {
+    every_step(0..4, quiet(), Fault::Crash, End::Power);
+}
+
+#[test]
+fn power_lost_some_time_after_a_failed_call() {
+    every_step(100..102, quiet(), Fault::Error, End::Power);
+}
+
+#[test]
+fn killed_after_a_failed_call_and_power_lost_later() {
+    every_step(200..202, quiet(), Fault::Error, End::Kill);
+}
+
+#[test]
+fn without_syncs_a_prefix_comes_back() {
+    let options = Options { durability: Durability::Os, ..quiet() };
+    every_step(300..302, options, Fault::Crash, End::Power);
+    every_step(306..307, options, Fault::Error, End::Kill);
+}
+
+#[test]
+fn no_space_at_every_step() {
+    every_step(400..402, quiet(), Fault::NoSpace, End::Power);
+}

@@ -1,0 +1,5 @@
+//! Tests of the log through its public face: what it does when all is well, and what it makes of faults.
+
+mod common;
+mod crash;
+mod log;
