@@ -13,6 +13,22 @@ pub(crate) struct Results {
     pub(crate) rows: Vec<Vec<Verdict>>,
 }
 
+/// One verdict of a client, for one or more scenarios.
+struct Remark<'a> {
+    title: &'a str,
+    scenarios: String,
+    verdict: &'a Verdict,
+}
+
+/// Enough of a detail for a table; the whole of it was shown when the scenario failed.
+fn shortened(detail: &str) -> String {
+    let mut text: String = detail.chars().take(200).collect();
+    if text.len() < detail.len() {
+        text.push_str(" ...");
+    }
+    text
+}
+
 fn word(mark: Mark) -> &'static str {
     match mark {
         Mark::Pass => "pass",
@@ -45,19 +61,30 @@ impl Results {
             }
             text.push('\n');
         }
-        for (title, scenario, verdict) in self.remarks(clients) {
-            let _ = writeln!(text, "{title}, {scenario}, {}: {}", word(verdict.mark), verdict.detail);
+        for Remark { title, scenarios, verdict } in self.remarks(clients) {
+            let _ = writeln!(
+                text,
+                "{title}, {scenarios}, {}: {}",
+                word(verdict.mark),
+                shortened(&verdict.detail)
+            );
         }
         text
     }
 
-    /// Verdicts with something to say, by client.
-    fn remarks<'a>(&'a self, clients: &'a [Client]) -> Vec<(&'a str, &'a str, &'a Verdict)> {
-        let mut remarks = Vec::new();
+    /// Verdicts with something to say, by client; scenarios with the same verdict share a remark.
+    fn remarks<'a>(&'a self, clients: &'a [Client]) -> Vec<Remark<'a>> {
+        let mut remarks: Vec<Remark> = Vec::new();
         for (index, client) in clients.iter().enumerate() {
             for (scenario, row) in self.scenarios.iter().zip(&self.rows) {
-                let verdict = row.get(index).filter(|v| !v.detail.is_empty());
-                remarks.extend(verdict.map(|v| (client.title.as_str(), *scenario, v)));
+                let Some(verdict) = row.get(index).filter(|v| !v.detail.is_empty()) else {
+                    continue;
+                };
+                let title = client.title.as_str();
+                match remarks.last_mut().filter(|r| r.title == title && r.verdict == verdict) {
+                    Some(remark) => remark.scenarios = format!("{}, {scenario}", remark.scenarios),
+                    None => remarks.push(Remark { title, scenarios: (*scenario).to_owned(), verdict }),
+                }
             }
         }
         remarks
@@ -102,10 +129,10 @@ pub(crate) fn page(clients: &[Client], results: &[Results]) -> String {
         }
         let _ = write!(text, "\n## What was left out or is worth knowing, {}\n\n", result.broker);
         text.push_str("| client | scenario | result | |\n|---|---|---|---|\n");
-        for (title, scenario, verdict) in remarks {
-            let detail = verdict.detail.replace('|', "\\|");
+        for Remark { title, scenarios, verdict } in remarks {
+            let detail = shortened(&verdict.detail).replace('|', "\\|");
             let mark = word(verdict.mark);
-            let _ = writeln!(text, "| {title} | {scenario} | {mark} | {detail} |");
+            let _ = writeln!(text, "| {title} | {scenarios} | {mark} | {detail} |");
         }
     }
     text
