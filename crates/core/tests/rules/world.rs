@@ -1,7 +1,5 @@
 //! A shard with a log in memory: what a host does, without bytes.
 
-#![expect(dead_code, reason = "each test file uses its own part")]
-
 use bytes::Bytes;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;

@@ -1,11 +1,9 @@
 //! Idempotent produce: epochs and sequences (section 4 of the rules).
 
-mod world;
-
+use crate::world::{World, at, batch, owner, plain};
 use ottla_core::ops::ProduceError;
 use ottla_core::transaction::TransactionCheck;
 use ottla_types::ProducerId;
-use world::{World, at, batch, owner, plain};
 
 #[test]
 fn plain_batches_follow_one_another() {

@@ -1,11 +1,9 @@
 //! EndTxn: the tables of section 9, each cell, at epochs 0, 32765 and 32766.
 
-mod world;
-
+use crate::world::{Owner, World, at, owner};
 use ottla_core::transaction::EndError::{self, Fenced, InvalidState, UnknownProducer};
 use ottla_types::record::{LogRecord, TransactionState, TransactionStatus, TransactionUpdated};
 use ottla_types::{LogPosition, Millis, ProducerEpoch, ProducerId};
-use world::{Owner, World, at, owner};
 
 const STATUSES: [TransactionStatus; 4] = [
     TransactionStatus::Empty,

@@ -1,13 +1,11 @@
 //! What readers see, markers, log starts and what the log may free (sections 10, 14 and 16).
 
-mod world;
-
+use crate::world::{Owner, World, at, owner, plain};
 use ottla_core::ops::{DeleteRecordsError, MarkerError, TxnMarker, WriteTxnMarkers};
 use ottla_core::partition::Isolation::{Committed, Uncommitted};
 use ottla_core::{Answer, Effects, Input, Ticket};
 use ottla_types::record::BatchPlace;
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
-use world::{Owner, World, at, owner, plain};
 
 const P0: (u8, i32) = (1, 0);
 

@@ -1,13 +1,11 @@
 //! InitProducerId, joining a transaction, timeouts and expiry (sections 3, 5 to 7, 11 and 12).
 
-mod world;
-
+use crate::world::{Owner, World, at, batch, claim, owner};
 use ottla_core::ops::{AddOffsetsToTxn, ProduceError};
 use ottla_core::transaction::{InitError, TransactionCheck, TransactionError, TransactionFilter};
 use ottla_core::{Answer, Input, Ticket, offsets_partition};
 use ottla_types::record::{BatchPlace, LogRecord, TransactionStatus};
 use ottla_types::{Millis, Offset, ProducerId};
-use world::{Owner, World, at, batch, claim, owner};
 
 fn status_of(world: &World, id: &str) -> TransactionStatus {
     world.shard.transactions().get(id).unwrap().state().status
@@ -216,7 +214,10 @@ fn t_056_t_060_one_owner_and_an_id_or_nothing() {
     let results = world.produce(None, TransactionCheck::Add, &batches[..1]);
     assert_eq!(results, [Err(ProduceError::NoTransactionalId)]);
     assert_eq!(status_of(&world, "t"), TransactionStatus::Empty);
-    assert_eq!(world.produce(Some("x"), TransactionCheck::Add, &[(at(1, 0), world::plain(1))]).len(), 1);
+    assert_eq!(
+        world.produce(Some("x"), TransactionCheck::Add, &[(at(1, 0), crate::world::plain(1))]).len(),
+        1
+    );
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! The law: replaying the log gives the live state, from the start, from any snapshot, and for any prefix of the log.
 
-mod world;
-
+use crate::world::{Owner, World, at, batch, claim, plain};
 use ottla_core::ops::{AddOffsetsToTxn, DeleteRecords, TxnMarker, WriteTxnMarkers};
 use ottla_core::transaction::TransactionCheck;
 use ottla_core::{Input, Shard, Ticket};
 use ottla_types::record::LogRecord;
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
 use proptest::prelude::*;
-use world::{Owner, World, at, batch, claim, plain};
 
 /// One thing that happens. Small numbers on purpose: what is stale for one is current for another.
 #[derive(Clone, Debug)]
