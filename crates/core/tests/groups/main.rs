@@ -2,7 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod deletion;
+mod events;
+mod ledger;
 mod members;
+mod offsets;
+mod replay;
 mod statics;
 mod timers;
 mod world;

@@ -106,17 +106,32 @@ impl World {
         self.answers.clear();
     }
 
+    /// The state rebuilt from snapshot rows and the log from record number `tail` on.
+    pub(crate) fn rebuilt(&self, rows: &[LogRecord], tail: usize) -> Vec<LogRecord> {
+        let mut shard = Shard::new(self.settings.clone());
+        let nowhere = Applied { position: LogPosition(0), payload: LogPosition(0) };
+        rows.iter().for_each(|row| shard.apply(nowhere, row));
+        self.log[tail..].iter().for_each(|(at, record)| shard.apply(*at, record));
+        shard.snapshot()
+    }
+
     /// A snapshot rebuilds what it was taken from.
     pub(crate) fn check_snapshot(&self) {
         let rows = self.shard.snapshot();
-        let mut restored = Shard::new(self.settings.clone());
-        let nowhere = Applied { position: LogPosition(0), payload: LogPosition(0) };
-        rows.iter().for_each(|row| restored.apply(nowhere, row));
-        assert_eq!(restored.snapshot(), rows);
+        assert_eq!(self.rebuilt(&rows, self.log.len()), rows);
     }
 
     pub(crate) fn answer(&mut self, ticket: Ticket) -> Option<Answer> {
         self.answers.remove(&ticket)
+    }
+
+    /// The latest generation that a member was told and the test has not read.
+    pub(crate) fn shard_generation(&self) -> i32 {
+        let told = self.answers.values().filter_map(|answer| match answer {
+            Answer::Group(GroupAnswer::Joined(Ok(joined))) => Some(joined.generation),
+            _ => None,
+        });
+        told.max().unwrap_or_default()
     }
 
     pub(crate) fn waits(&self, ticket: Ticket) -> bool {

@@ -1,0 +1,150 @@
+//! Offsets and transactions for the tests' world.
+
+use crate::world::{OTHER, TOPIC, World, me};
+use ottla_core::group::{CommitFencing, MemberRef};
+use ottla_core::offsets::{
+    CommitOffsets, DeleteOffsets, DeleteOffsetsError, Fetched, NewOffset, OffsetAnswer, OffsetDeleteError,
+    OffsetError, StageError, StageOffsets,
+};
+use ottla_core::ops::{EndTxn, InitProducerId};
+use ottla_core::transaction::End;
+use ottla_core::{Answer, Input};
+use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
+
+pub(crate) type Owner = (ProducerId, ProducerEpoch);
+
+/// Partition of the topic.
+pub(crate) fn p(partition: i32) -> TopicPartition {
+    TopicPartition { topic: TOPIC, partition }
+}
+
+/// Partition of the other topic.
+pub(crate) fn q(partition: i32) -> TopicPartition {
+    TopicPartition { topic: OTHER, partition }
+}
+
+/// Nobody in group "g".
+pub(crate) fn nobody() -> MemberRef {
+    me("", -1)
+}
+
+pub(crate) fn new_offset(partition: TopicPartition, offset: i64) -> NewOffset {
+    NewOffset { partition, offset: Offset(offset), leader_epoch: -1, metadata: String::new() }
+}
+
+impl World {
+    pub(crate) fn commit_all(
+        &mut self,
+        member: &MemberRef,
+        offsets: Vec<NewOffset>,
+    ) -> Result<Vec<Result<(), OffsetError>>, CommitFencing> {
+        let member = member.clone();
+        let ticket = self.ask(|ticket| Input::CommitOffsets(CommitOffsets { ticket, member, offsets }));
+        match self.answer(ticket) {
+            Some(Answer::Offsets(OffsetAnswer::Committed(result))) => result,
+            other => panic!("not an answer to OffsetCommit: {other:?}"),
+        }
+    }
+
+    /// Commits one offset.
+    pub(crate) fn commit(
+        &mut self,
+        member: &MemberRef,
+        at: TopicPartition,
+        offset: i64,
+    ) -> Result<(), CommitFencing> {
+        self.commit_all(member, vec![new_offset(at, offset)]).map(|results| assert_eq!(results, [Ok(())]))
+    }
+
+    /// A producer id, for transactions of ten seconds at most.
+    pub(crate) fn init(&mut self, id: &str) -> Owner {
+        self.init_for(id, 10_000)
+    }
+
+    pub(crate) fn init_for(&mut self, id: &str, timeout: i64) -> Owner {
+        let timeout = Millis(timeout);
+        for _ in 0..2 {
+            let transactional_id = Some(id.to_owned());
+            let ticket = self.ask(|ticket| {
+                Input::InitProducerId(InitProducerId { ticket, transactional_id, timeout, given: None })
+            });
+            match self.answer(ticket) {
+                Some(Answer::ProducerId(Ok(owner))) => return owner,
+                // An open transaction was aborted: ask again.
+                Some(Answer::ProducerId(Err(_))) => {}
+                other => panic!("not an answer to InitProducerId: {other:?}"),
+            }
+        }
+        panic!("no producer id for {id}");
+    }
+
+    pub(crate) fn stage_as(
+        &mut self,
+        id: &str,
+        owner: Owner,
+        member: &MemberRef,
+        verify_only: bool,
+        offsets: Vec<NewOffset>,
+    ) -> Result<Vec<Result<(), OffsetError>>, StageError> {
+        let (producer_id, producer_epoch) = owner;
+        let (transactional_id, member) = (id.to_owned(), member.clone());
+        let ticket = self.ask(|ticket| {
+            Input::StageOffsets(StageOffsets {
+                ticket,
+                transactional_id,
+                producer_id,
+                producer_epoch,
+                verify_only,
+                member,
+                offsets,
+            })
+        });
+        match self.answer(ticket) {
+            Some(Answer::Offsets(OffsetAnswer::Staged(result))) => result,
+            other => panic!("not an answer to TxnOffsetCommit: {other:?}"),
+        }
+    }
+
+    /// Stages one offset for nobody in particular.
+    pub(crate) fn stage(&mut self, id: &str, owner: Owner, at: TopicPartition, offset: i64) {
+        let result = self.stage_as(id, owner, &nobody(), false, vec![new_offset(at, offset)]);
+        assert_eq!(result, Ok(vec![Ok(())]));
+    }
+
+    /// Ends a transaction at version 2; gives the next owner.
+    pub(crate) fn end(&mut self, id: &str, owner: Owner, commit: bool) -> Owner {
+        let (producer_id, producer_epoch) = owner;
+        let end = End { producer_id, producer_epoch, commit, bump: true };
+        let transactional_id = id.to_owned();
+        let ticket = self.ask(|ticket| Input::EndTxn(EndTxn { ticket, transactional_id, end }));
+        match self.answer(ticket) {
+            Some(Answer::TransactionEnded(Ok(owner))) => owner,
+            other => panic!("the transaction did not end: {other:?}"),
+        }
+    }
+
+    /// What OffsetFetch shows without asking for stable offsets.
+    pub(crate) fn fetch(&self, at: TopicPartition) -> Option<i64> {
+        match self.shard.offsets().fetch("g", at, false) {
+            Fetched::None => None,
+            Fetched::Offset(committed) => Some(committed.offset.0),
+            Fetched::Unstable => panic!("nobody asked for stable offsets"),
+        }
+    }
+
+    pub(crate) fn is_unstable(&self, at: TopicPartition) -> bool {
+        self.shard.offsets().fetch("g", at, true) == Fetched::Unstable
+    }
+
+    pub(crate) fn delete_offsets(
+        &mut self,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Result<(), OffsetDeleteError>>, DeleteOffsetsError> {
+        let (group_id, partitions) = ("g".to_owned(), partitions.to_vec());
+        let ticket = self.ask(|ticket| Input::DeleteOffsets(DeleteOffsets { ticket, group_id, partitions }));
+        match self.answer(ticket) {
+            Some(Answer::Offsets(OffsetAnswer::Deleted(result))) => result,
+            other => panic!("not an answer to OffsetDelete: {other:?}"),
+        }
+    }
+}
