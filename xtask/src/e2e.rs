@@ -11,8 +11,8 @@ use broker::Broker;
 use clients::{Client, Mark, Task, Verdict};
 use table::Results;
 
-mod broker;
-mod clients;
+pub(crate) mod broker;
+pub(crate) mod clients;
 mod proxy;
 pub(crate) mod raw;
 mod table;

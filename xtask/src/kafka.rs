@@ -40,6 +40,11 @@ impl Node {
         }
     }
 
+    /// Ends the node as a crash would (`kill -9`); its data folder stays.
+    pub(crate) fn kill(self) {
+        self.guard.kill();
+    }
+
     /// The process id of the node's JVM.
     pub(crate) fn id(&self) -> u32 {
         self.guard.id()

@@ -5,6 +5,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 mod e2e;
+mod eos;
 mod kafka;
 mod process;
 mod schemas;
@@ -29,6 +30,8 @@ enum Chore {
     Schemas(schemas::Schemas),
     /// Run stock clients against Ottla or Apache Kafka and print who can do what.
     E2e(e2e::Options),
+    /// Prove exactly-once under `kill -9` of the broker and of the workers.
+    Eos(eos::Options),
 }
 
 fn main() -> ExitCode {
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Chore::Kafka { port, dir } => kafka::run(port, dir),
         Chore::Schemas(what) => schemas::run(&what),
         Chore::E2e(options) => e2e::run(&options),
+        Chore::Eos(options) => eos::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -69,6 +69,18 @@ impl Guard {
         self.child.id()
     }
 
+    /// The child itself, to take its pipes.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Kills the whole process group at once (`kill -9`) and waits for its end.
+    pub(crate) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        // It cannot refuse; the drop that follows finds it gone.
+        let _ = self.child.wait();
+    }
+
     /// The exit status, when the child has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|e| format!("cannot wait for process {}: {e}", self.child.id()))

@@ -58,7 +58,7 @@ fn start_kafka() -> Result<Broker, String> {
         port,
         advertised: proxy.port,
         folder: kafka::fresh_folder(&format!("node-e2e-{port}"))?,
-        settings: SETTINGS.map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+        settings: settings(),
     })?;
     let title = format!("Apache Kafka {}", kafka::VERSION);
     Ok(behind(&proxy, title, Running::Kafka(node)))
@@ -74,9 +74,7 @@ fn behind(proxy: &Proxy, title: String, running: Running) -> Broker {
 }
 
 fn start_ottla() -> Result<Broker, String> {
-    let root = process::root();
-    process::run(&root, &["cargo", "build", "--release", "-p", "ottla"])?;
-    let binary = root.join("target/release/ottla");
+    let (root, binary) = (process::root(), build_ottla()?);
     let port = process::free_port()?;
     let proxy = Proxy::start(process::local(port))?;
     let data = fresh_data(&root, port)?;
@@ -95,19 +93,49 @@ fn fresh_data(root: &Path, port: u16) -> Result<PathBuf, String> {
     Ok(data)
 }
 
-/// Starts `ottla serve` and returns when it answers requests.
-fn serve(binary: &Path, port: u16, advertised: u16, data: &Path, log: &Path) -> Result<Guard, String> {
-    let out = fs::File::create(log).map_err(|e| format!("cannot make {}: {e}", log.display()))?;
+/// The settings that both brokers get, as owned pairs.
+pub(crate) fn settings() -> Vec<(String, String)> {
+    SETTINGS.map(|(n, v)| (n.to_owned(), v.to_owned())).into()
+}
+
+/// Builds Ottla as users run it and returns the binary.
+pub(crate) fn build_ottla() -> Result<PathBuf, String> {
+    let root = process::root();
+    process::run(&root, &["cargo", "build", "--release", "-p", "ottla"])?;
+    Ok(root.join("target/release/ottla"))
+}
+
+/// The command of `ottla serve`, with what it prints appended to the log.
+pub(crate) fn ottla(
+    binary: &Path,
+    port: u16,
+    advertised: u16,
+    data: &Path,
+    log: &Path,
+) -> Result<Command, String> {
+    let out = fs::OpenOptions::new().create(true).append(true).open(log);
+    let out = out.map_err(|e| format!("cannot write {}: {e}", log.display()))?;
     let err = out.try_clone().map_err(|e| e.to_string())?;
     let mut command = Command::new(binary);
     command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
     command.arg("--data").arg(data);
     let advertised = format!("PLAINTEXT://127.0.0.1:{advertised}");
-    let settings = SETTINGS.into_iter();
-    for (name, value) in settings.chain([("advertised.listeners", advertised.as_str())]) {
+    for (name, value) in SETTINGS.into_iter().chain([("advertised.listeners", advertised.as_str())]) {
         command.args(["--set", &format!("{name}={value}")]);
     }
     command.stdin(Stdio::null()).stdout(out).stderr(err);
+    Ok(command)
+}
+
+/// Starts `ottla serve` and returns when it answers requests.
+pub(crate) fn serve(
+    binary: &Path,
+    port: u16,
+    advertised: u16,
+    data: &Path,
+    log: &Path,
+) -> Result<Guard, String> {
+    let mut command = ottla(binary, port, advertised, data, log)?;
     let mut guard = Guard::start(&mut command)?;
     let deadline = Instant::now() + Duration::from_secs(30);
     let log = log.display();

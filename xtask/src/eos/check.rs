@@ -1,0 +1,302 @@
+//! The judge of a run: what the programs said they wrote and read, held against what exactly once means.
+//! It must not know how the records were moved, nor by whom.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+
+/// A record at its place in a topic.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Record {
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) value: String,
+}
+
+/// What one read_committed reader saw of a topic, from the first offset to the last stable one.
+#[derive(Clone, Default)]
+pub(crate) struct Reading {
+    pub(crate) reader: String,
+    pub(crate) records: Vec<Record>,
+    /// Of each partition, its high watermark and its last stable offset.
+    pub(crate) ends: BTreeMap<i32, (i64, i64)>,
+}
+
+/// Everything that is known about a run after it.
+#[derive(Clone, Default)]
+pub(crate) struct History {
+    /// Input values for which a producer was asked.
+    pub(crate) asked: BTreeSet<String>,
+    /// Input records that were acknowledged.
+    pub(crate) acked: Vec<Record>,
+    /// Input records as workers saw them, in the middle of it all.
+    pub(crate) seen: Vec<Record>,
+    /// The input topic, by different readers.
+    pub(crate) input: Vec<Reading>,
+    /// The output topic, by different readers. A value is `PARTITION OFFSET VALUE` of the input record it was made from.
+    pub(crate) output: Vec<Reading>,
+    /// The group's committed offsets on the input topic.
+    pub(crate) committed: BTreeMap<i32, i64>,
+}
+
+/// Something that must not be; the classes are those that a Kafka checker is expected to tell apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) class: &'static str,
+    pub(crate) what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class, self.what)
+    }
+}
+
+fn finding(class: &'static str, what: String) -> Finding {
+    Finding { class, what }
+}
+
+/// Judges a history; nothing found means exactly once.
+pub(crate) fn judge(history: &History) -> Vec<Finding> {
+    let mut found = Vec::new();
+    one_value_per_offset(history, &mut found);
+    for (topic, readings) in [("input", &history.input), ("output", &history.output)] {
+        readers_agree(topic, readings, &mut found);
+        nothing_open(topic, readings, &mut found);
+    }
+    input_is_what_was_sent(history, &mut found);
+    output_is_exactly_the_input(history, &mut found);
+    output_is_in_order(history, &mut found);
+    offsets_are_at_the_end(history, &mut found);
+    found
+}
+
+fn one_value_per_offset(history: &History, found: &mut Vec<Finding>) {
+    let all = |readings: &[Reading]| readings.iter().flat_map(|r| r.records.clone()).collect::<Vec<_>>();
+    let input = [history.acked.clone(), history.seen.clone(), all(&history.input)].concat();
+    for (topic, records) in [("input", input), ("output", all(&history.output))] {
+        let mut values: BTreeMap<(i32, i64), String> = BTreeMap::new();
+        for record in records {
+            let place = (record.partition, record.offset);
+            let first = values.entry(place).or_insert_with(|| record.value.clone());
+            if *first != record.value {
+                let what = format!("{topic} {place:?} is {first:?} and {:?}", record.value);
+                found.push(finding("inconsistent-offsets", what));
+            }
+        }
+    }
+}
+
+fn readers_agree(topic: &str, readings: &[Reading], found: &mut Vec<Finding>) {
+    let Some((first, others)) = readings.split_first() else {
+        return;
+    };
+    let set = |reading: &Reading| reading.records.iter().cloned().collect::<BTreeSet<_>>();
+    let mine = set(first);
+    for other in others {
+        for record in mine.symmetric_difference(&set(other)) {
+            let what = format!("{topic}: only one of {} and {} saw {record:?}", first.reader, other.reader);
+            found.push(finding("readers-disagree", what));
+        }
+    }
+}
+
+fn nothing_open(topic: &str, readings: &[Reading], found: &mut Vec<Finding>) {
+    for reading in readings {
+        for (partition, (high, stable)) in &reading.ends {
+            if high != stable {
+                let what = format!("{topic} {partition} is stable up to {stable} only, of {high}");
+                found.push(finding("open-transaction", what));
+            }
+        }
+    }
+}
+
+/// The first reader's records; the others saw the same or were reported.
+fn records(readings: &[Reading]) -> &[Record] {
+    readings.first().map_or(&[], |reading| &reading.records)
+}
+
+fn input_is_what_was_sent(history: &History, found: &mut Vec<Finding>) {
+    let mut places: HashMap<&str, (i32, i64)> = HashMap::new();
+    for record in records(&history.input) {
+        let place = (record.partition, record.offset);
+        if let Some(before) = places.insert(&record.value, place) {
+            let what = format!("{:?} is at {before:?} and at {place:?}", record.value);
+            found.push(finding("duplicate-input", what));
+        }
+        if !history.asked.contains(&record.value) {
+            found.push(finding("foreign-input", format!("{record:?} was never sent")));
+        }
+    }
+    for (class, known) in [("lost-input", &history.acked), ("phantom-input", &history.seen)] {
+        let there = |r: &Record| places.get(r.value.as_str()) == Some(&(r.partition, r.offset));
+        for record in known.iter().filter(|r| !there(r)) {
+            found.push(finding(class, format!("{record:?} is not there any more")));
+        }
+    }
+}
+
+/// The input place and value that an output value names.
+fn origin(value: &str) -> Option<Record> {
+    let mut parts = value.splitn(3, ' ');
+    let partition = parts.next()?.parse().ok()?;
+    let offset = parts.next()?.parse().ok()?;
+    Some(Record { partition, offset, value: parts.next()?.to_owned() })
+}
+
+fn output_is_exactly_the_input(history: &History, found: &mut Vec<Finding>) {
+    let mut times: BTreeMap<&Record, u32> = records(&history.input).iter().map(|r| (r, 0)).collect();
+    for record in records(&history.output) {
+        let from = origin(&record.value);
+        match from.as_ref().and_then(|from| times.get_mut(from)) {
+            Some(count) => *count += 1,
+            None => found.push(finding("foreign", format!("{record:?} was made from no input record"))),
+        }
+    }
+    for (record, count) in times {
+        match count {
+            0 => found.push(finding("lost", format!("{record:?} is not in the output"))),
+            1 => {}
+            _ => found.push(finding("duplicate", format!("{record:?} is {count} times in the output"))),
+        }
+    }
+}
+
+/// Within one output partition the records of one input partition keep their order: a later transaction starts where the one
+/// before ended.
+fn output_is_in_order(history: &History, found: &mut Vec<Finding>) {
+    let mut sorted: Vec<&Record> = records(&history.output).iter().collect();
+    sorted.sort_by_key(|r| (r.partition, r.offset));
+    let mut last: BTreeMap<(i32, i32), i64> = BTreeMap::new();
+    for record in sorted {
+        let Some(from) = origin(&record.value) else {
+            continue;
+        };
+        let before = last.insert((record.partition, from.partition), from.offset);
+        if before.is_some_and(|before| before > from.offset) {
+            found.push(finding("reordered", format!("{record:?} comes after one from offset {before:?}")));
+        }
+    }
+}
+
+fn offsets_are_at_the_end(history: &History, found: &mut Vec<Finding>) {
+    let ends = history.input.first().map(|reading| &reading.ends);
+    for (partition, (end, _)) in ends.into_iter().flatten() {
+        let committed = history.committed.get(partition).copied().unwrap_or(0);
+        if committed != *end {
+            let what = format!("partition {partition} is committed at {committed}, the input ends at {end}");
+            found.push(finding("wrong-committed-offset", what));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(partition: i32, offset: i64, value: &str) -> Record {
+        Record { partition, offset, value: value.to_owned() }
+    }
+
+    /// Two partitions with two values each, moved once.
+    fn good() -> History {
+        let input = vec![record(0, 0, "v0"), record(1, 0, "v1"), record(0, 1, "v2"), record(1, 1, "v3")];
+        let output = vec![
+            record(0, 0, "0 0 v0"),
+            record(0, 1, "1 0 v1"),
+            record(1, 0, "0 1 v2"),
+            record(1, 4, "1 1 v3"),
+        ];
+        let reading = |reader: &str, records: &[Record], end: i64| Reading {
+            reader: reader.to_owned(),
+            records: records.to_vec(),
+            ends: BTreeMap::from([(0, (end, end)), (1, (end, end))]),
+        };
+        History {
+            asked: input.iter().map(|r| r.value.clone()).collect(),
+            acked: input.clone(),
+            seen: input[..3].to_vec(),
+            input: vec![reading("a", &input, 2), reading("b", &input, 2)],
+            output: vec![reading("a", &output, 6), reading("b", &output, 6)],
+            committed: BTreeMap::from([(0, 2), (1, 2)]),
+        }
+    }
+
+    /// The classes found after a good history was spoilt.
+    fn spoilt(spoil: impl Fn(&mut History)) -> Vec<&'static str> {
+        let mut history = good();
+        spoil(&mut history);
+        judge(&history).into_iter().map(|f| f.class).collect()
+    }
+
+    fn both(readings: &mut [Reading], change: impl Fn(&mut Vec<Record>)) {
+        readings.iter_mut().for_each(|reading| change(&mut reading.records));
+    }
+
+    #[test]
+    fn a_good_history_passes() {
+        assert_eq!(judge(&good()), []);
+    }
+
+    #[test]
+    fn a_duplicate_is_found() {
+        let found = spoilt(|h| both(&mut h.output, |records| records.push(record(0, 5, "1 1 v3"))));
+        assert_eq!(found, ["duplicate"]);
+    }
+
+    #[test]
+    fn a_lost_record_is_found() {
+        assert_eq!(spoilt(|h| both(&mut h.output, |records| drop(records.remove(1)))), ["lost"]);
+    }
+
+    #[test]
+    fn a_foreign_value_is_found() {
+        let made_up = |h: &mut History| both(&mut h.output, |records| records.push(record(0, 5, "0 7 v9")));
+        assert_eq!(spoilt(made_up), ["foreign"]);
+        let swapped = |h: &mut History| both(&mut h.output, |records| records[0].value = "0 0 v1".to_owned());
+        assert_eq!(spoilt(swapped), ["foreign", "lost"]);
+        let garbage = |h: &mut History| both(&mut h.output, |records| records.push(record(0, 5, "hello")));
+        assert_eq!(spoilt(garbage), ["foreign"]);
+    }
+
+    #[test]
+    fn a_wrong_committed_offset_is_found() {
+        for wrong in [vec![(0, 2), (1, 1)], vec![(0, 3), (1, 2)], vec![(1, 2)]] {
+            let found = spoilt(|h| h.committed = wrong.iter().copied().collect());
+            assert_eq!(found, ["wrong-committed-offset"]);
+        }
+    }
+
+    #[test]
+    fn an_offset_with_two_values_is_found() {
+        assert_eq!(spoilt(|h| h.seen.push(record(0, 0, "v2"))), ["inconsistent-offsets", "phantom-input"]);
+        let by_the_second = spoilt(|h| h.output[1].records[0].value = "1 0 v1".to_owned());
+        assert!(by_the_second.contains(&"inconsistent-offsets"));
+    }
+
+    #[test]
+    fn a_reader_that_misses_a_record_is_found() {
+        assert_eq!(spoilt(|h| drop(h.output[1].records.pop())), ["readers-disagree"]);
+        assert_eq!(spoilt(|h| drop(h.input[1].records.pop())), ["readers-disagree"]);
+    }
+
+    #[test]
+    fn an_open_transaction_is_found() {
+        assert_eq!(spoilt(|h| h.output[0].ends.extend([(1, (6, 4))])), ["open-transaction"]);
+    }
+
+    #[test]
+    fn a_spoilt_input_is_found() {
+        assert_eq!(spoilt(|h| h.acked.push(record(0, 2, "v4"))), ["lost-input"]);
+        assert_eq!(spoilt(|h| h.seen.push(record(0, 2, "v4"))), ["phantom-input"]);
+        assert_eq!(spoilt(|h| h.asked.retain(|v| v != "v3")), ["foreign-input"]);
+        let twice = spoilt(|h| both(&mut h.input, |records| records.push(record(0, 2, "v0"))));
+        assert!(twice.contains(&"duplicate-input"), "{twice:?}");
+    }
+
+    #[test]
+    fn an_output_out_of_order_is_found() {
+        let found = spoilt(|h| both(&mut h.output, |records| records[2] = record(0, -1, "0 1 v2")));
+        assert_eq!(found, ["reordered"]);
+    }
+}
