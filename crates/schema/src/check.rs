@@ -114,6 +114,7 @@ impl<'a> Structs<'a> {
                 return error(place, "flexibleVersions is for strings and bytes, within the message's");
             }
         }
+        entity(place, field)?;
         self.tag(place, field)
     }
 
@@ -148,4 +149,21 @@ impl<'a> Structs<'a> {
         }
         Ok(())
     }
+}
+
+/// The type of an entity follows from its kind, through an array too.
+fn entity(place: &str, field: &Field) -> Result<(), SchemaError> {
+    let Some(kind) = &field.entity_type else { return Ok(()) };
+    let due = match kind.as_str() {
+        "producerId" => FieldType::Int64,
+        "brokerId" => FieldType::Int32,
+        "transactionalId" | "groupId" | "topicName" => FieldType::String,
+        "unknown" => return Ok(()),
+        _ => return error(place, format!("unknown entityType '{kind}'")),
+    };
+    let base = match &field.ty {
+        FieldType::Array(element) => element,
+        ty => ty,
+    };
+    if *base == due { Ok(()) } else { error(place, format!("a {kind} is {due}")) }
 }
