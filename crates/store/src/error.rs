@@ -54,6 +54,18 @@ pub enum OpenError {
         /// Why it is needed.
         why: String,
     },
+    /// Every snapshot is damaged, and the log no longer reaches back to its beginning.
+    #[error(
+        "{file} is damaged: {reason}; without it {needed} would be needed, which was freed: restore the snapshot from a copy"
+    )]
+    Snapshot {
+        /// The newest snapshot.
+        file: String,
+        /// Where and how it is damaged.
+        reason: String,
+        /// The segment that replay would begin with.
+        needed: String,
+    },
     /// Damage that no crash explains: the log is not cut, because what follows was acknowledged.
     #[error(
         "{file} is damaged at offset {offset}: {what}; restore the file from a copy, nothing was changed"

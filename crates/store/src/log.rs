@@ -198,11 +198,20 @@ impl Log {
     }
 
     /// How much room there is: to be asked before new data is accepted. What is in flight is counted.
+    ///
+    /// Waits only if the second half of the last segment was reached before it is known whether there will be another, which
+    /// is rare and takes milliseconds.
     pub fn room(&self) -> Room {
-        let state = self.shared.lock();
-        let geometry = self.shared.geometry();
-        let left = geometry.end_of(state.prepared) - state.end();
-        if state.starved && left < geometry.segment_size() / 2 {
+        let mut state = self.shared.lock();
+        let geometry = self.geometry();
+        let half_used =
+            |state: &State| geometry.end_of(state.prepared) - state.end() < geometry.segment_size() / 2;
+        while self.filler.is_none() && half_used(&state) && !state.starved && state.failed.is_none() {
+            state.wanted = state.prepared + 1;
+            self.shared.chores.notify_one();
+            state = self.shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.starved && half_used(&state) {
             Room::Full
         } else if state.starved || state.low {
             Room::Low

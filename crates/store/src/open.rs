@@ -11,7 +11,7 @@ use crate::medium::Medium;
 use crate::options::{Hooks, Options};
 use crate::scan::Window;
 use crate::shared::{OpenGroup, Shared, State};
-use crate::snapshot::load_newest;
+use crate::snapshot::{Skipped, load_newest};
 use crate::writer::Written;
 use ottla_layout::record::decode;
 use ottla_layout::recover::{Break, Chain, Tail};
@@ -89,7 +89,7 @@ impl Log {
         let positions = listing.snapshots.iter().copied();
         let (snapshot, skipped) = load_newest(medium.as_ref(), &identity, positions, rows)?;
         let first = identity.geometry.replay_segment(snapshot.unwrap_or(0));
-        check_first(&listing, first)?;
+        check_first(&listing, first, &skipped)?;
 
         let mut scan = Scan::new(Files::new(medium, identity, &listing), first, snapshot.unwrap_or(0));
         let reason = scan.replay(replay)?;
@@ -164,16 +164,24 @@ fn random() -> io::Result<u64> {
 }
 
 /// The segment that replay begins with must be there, unless nothing was ever written.
-fn check_first(listing: &Listing, first: u64) -> Result<(), OpenError> {
+fn check_first(listing: &Listing, first: u64, skipped: &[Skipped]) -> Result<(), OpenError> {
     let nothing = listing.segments.is_empty() && listing.snapshots.is_empty();
     if nothing || listing.segments.contains(&first) {
         return Ok(());
     }
+    let file = segment_name(first);
+    if let Some(newest) = skipped.first() {
+        return Err(OpenError::Snapshot {
+            file: snapshot_name(newest.position),
+            reason: newest.reason.clone(),
+            needed: file,
+        });
+    }
     let why = match listing.snapshots.last() {
-        Some(_) => "the newest usable snapshot is replayed from it",
+        Some(_) => "the newest snapshot is replayed from it",
         None => "there is no snapshot, and the log begins there",
     };
-    Err(OpenError::Missing { file: segment_name(first), why: why.to_owned() })
+    Err(OpenError::Missing { file, why: why.to_owned() })
 }
 
 /// Why the chain ends: what was found at the place of the next group, nearest first.

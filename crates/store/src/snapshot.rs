@@ -114,10 +114,7 @@ impl Snapshotter {
         match back {
             Ok(_) => Ok(()),
             Err(Unusable::Medium(source)) => Err(explain(source)),
-            Err(Unusable::Damaged(why)) => {
-                Err(SnapshotFailure::Unreadable { file: name.to_owned(), why: why.to_string() })
-            }
-            Err(Unusable::Entry(why)) => Err(SnapshotFailure::Unreadable { file: name.to_owned(), why }),
+            Err(why) => Err(SnapshotFailure::Unreadable { file: name.to_owned(), why: why.to_string() }),
         }
     }
 
@@ -157,16 +154,16 @@ impl Output<'_> {
 /// Why a snapshot cannot be used.
 pub(crate) enum Unusable {
     Medium(io::Error),
-    Damaged(SnapshotError),
-    Entry(String),
+    Damaged { offset: u64, error: SnapshotError },
+    Entry { offset: u64, error: String },
 }
 
 impl std::fmt::Display for Unusable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Unusable::Medium(error) => error.fmt(f),
-            Unusable::Damaged(error) => error.fmt(f),
-            Unusable::Entry(error) => error.fmt(f),
+            Unusable::Damaged { offset, error } => write!(f, "offset {offset}: {error}"),
+            Unusable::Entry { offset, error } => write!(f, "chunk at offset {offset}: {error}"),
         }
     }
 }
@@ -177,36 +174,36 @@ pub(crate) fn read_snapshot(
     identity: &Identity,
     sink: &mut dyn FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<u64, Unusable> {
-    let mut at = 0;
     let mut head = [0; SNAPSHOT_HEADER];
-    fill(file, &mut head, &mut at, SnapshotError::Header)?;
-    let header = SnapshotHeader::check(&head, identity).map_err(Unusable::Damaged)?;
+    let damaged = |offset| move |error| Unusable::Damaged { offset, error };
+    fill(file, &mut head, 0, SnapshotError::Header)?;
+    let header = SnapshotHeader::check(&head, identity).map_err(damaged(0))?;
+    let mut at = SNAPSHOT_HEADER as u64;
     let mut chunks = ChunkReader::new(header.position);
     let mut chunk = Vec::new();
     loop {
-        let damaged = SnapshotError::Chunk(chunks.index());
+        let short = SnapshotError::Chunk(chunks.index());
         let mut head = [0; CHUNK_HEADER];
-        fill(file, &mut head, &mut at, damaged.clone())?;
-        let ChunkStep::Payload(len) = chunks.step(&head).map_err(Unusable::Damaged)? else {
+        fill(file, &mut head, at, short.clone())?;
+        let ChunkStep::Payload(len) = chunks.step(&head).map_err(damaged(at))? else {
             return Ok(header.position);
         };
-        if file.size().map_err(Unusable::Medium)? < at + len as u64 {
-            return Err(Unusable::Damaged(damaged));
+        let end = at + (CHUNK_HEADER + len) as u64;
+        if file.size().map_err(Unusable::Medium)? < end {
+            return Err(damaged(at)(short));
         }
-        chunk.clear();
-        chunk.extend(head);
         chunk.resize(CHUNK_HEADER + len, 0);
-        fill(file, &mut chunk[CHUNK_HEADER..], &mut at, damaged)?;
-        for entry in chunks.entries(&chunk).map_err(Unusable::Damaged)? {
-            sink(entry).map_err(Unusable::Entry)?;
+        fill(file, &mut chunk, at, short)?;
+        for entry in chunks.entries(&chunk).map_err(damaged(at))? {
+            sink(entry).map_err(|error| Unusable::Entry { offset: at, error })?;
         }
+        at = end;
     }
 }
 
-fn fill(file: &dyn MediumFile, buf: &mut [u8], at: &mut u64, short: SnapshotError) -> Result<(), Unusable> {
-    let found = file.read_at(buf, *at).map_err(Unusable::Medium)?;
-    *at += found as u64;
-    if found == buf.len() { Ok(()) } else { Err(Unusable::Damaged(short)) }
+fn fill(file: &dyn MediumFile, buf: &mut [u8], offset: u64, short: SnapshotError) -> Result<(), Unusable> {
+    let found = file.read_at(buf, offset).map_err(Unusable::Medium)?;
+    if found == buf.len() { Ok(()) } else { Err(Unusable::Damaged { offset, error: short }) }
 }
 
 /// A snapshot that was left out because it is damaged.

@@ -2,4 +2,6 @@
 
 mod common;
 mod crash;
+mod damage;
+mod faults;
 mod log;
