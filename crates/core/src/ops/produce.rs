@@ -1,6 +1,6 @@
 //! Produce: batches are appended, in a transaction or not, once each (T-40 to T-73).
 
-use crate::catalog::Topic;
+use crate::catalog::{Topic, TopicRef};
 use crate::effect::{Answer, Effects, Ticket};
 use crate::partition::{LEADER_EPOCH, Partition, ProducerRefusal, Verdict};
 use crate::shard::Shard;
@@ -8,6 +8,7 @@ use crate::transaction::{TransactionCheck, TransactionClaim, TransactionError};
 use bytes::Bytes;
 use ottla_types::record::{BatchAppended, LogRecord, ProducerBatch};
 use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicPartition};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// Appends batches, one for each partition.
@@ -23,11 +24,15 @@ pub struct Produce {
     pub batches: Vec<ProduceBatch>,
 }
 
-/// A batch whose bytes were found sound: header, checksum, count, and keys if the topic is compacted.
+/// A batch whose bytes were found sound: header, checksum and records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProduceBatch {
-    /// Where it goes.
-    pub partition: TopicPartition,
+    /// The topic it goes to.
+    pub topic: TopicRef,
+    /// The partition of the topic.
+    pub partition: i32,
+    /// True if some record has no key, which compacted topics refuse.
+    pub keyless: bool,
     /// What its header says.
     pub summary: BatchSummary,
     /// Its bytes.
@@ -48,7 +53,9 @@ pub struct Appended {
 /// Why a batch was not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProduceError {
-    /// No such partition.
+    /// No topic of this name or id.
+    UnknownTopic,
+    /// The topic has no such partition.
     UnknownPartition,
     /// The partition occurs twice in one request.
     RepeatedPartition,
@@ -71,91 +78,113 @@ pub enum ProduceError {
     },
     /// A timestamp is too far from the broker's clock.
     BadTimestamp,
+    /// The topic is compacted, and a record has no key.
+    NeedsKeys,
     /// The batch contradicts itself: why.
     Invalid(&'static str),
 }
 
+/// A batch on its way: where it goes, or why it goes nowhere.
+struct Entry {
+    place: Result<TopicPartition, ProduceError>,
+    batch: ProduceBatch,
+}
+
+impl Entry {
+    /// Where it goes, if it is transactional and not refused.
+    fn transactional_place(&self) -> Option<TopicPartition> {
+        self.place.ok().filter(|_| self.batch.summary.transactional)
+    }
+}
+
 impl Shard {
     pub(crate) fn produce(&mut self, now: Millis, ask: Produce, out: &mut Effects) {
-        let mut verdicts = self.preconditions(&ask);
-        self.admit_batches(now, &ask, &mut verdicts, out);
-        let append = |(batch, verdict): (ProduceBatch, Result<(), ProduceError>)| {
-            verdict.and_then(|()| self.append_batch(now, ask.check, batch, out))
-        };
-        let results = ask.batches.into_iter().zip(verdicts).map(append).collect();
-        out.reply(ask.ticket, Answer::Produced(results));
+        let Produce { ticket, transactional_id, check, batches } = ask;
+        let mut entries = self.entries(transactional_id.is_some(), batches);
+        if let Some(transactional_id) = transactional_id {
+            self.admit_batches(now, transactional_id, check, &mut entries, out);
+        }
+        let append = |entry: Entry| self.append_batch(now, check, entry, out);
+        let results = entries.into_iter().map(append).collect();
+        out.reply(ticket, Answer::Produced(results));
     }
 
-    /// What is refused before any transaction is asked about (T-49, T-56, T-57, T-60, T-61).
-    fn preconditions(&self, ask: &Produce) -> Vec<Result<(), ProduceError>> {
-        let owners: BTreeSet<_> = transactional(ask).map(|batch| owner(&batch.summary)).collect();
+    /// The batches with what is refused before any transaction is asked about (T-49, T-56, T-57, T-60, T-61).
+    fn entries(&self, has_id: bool, batches: Vec<ProduceBatch>) -> Vec<Entry> {
+        let transactional = batches.iter().filter(|batch| batch.summary.transactional);
+        let owners: BTreeSet<_> = transactional.map(|batch| owner(&batch.summary)).collect();
         let mut seen = BTreeSet::new();
         let judge = |batch: &ProduceBatch| {
             if owners.len() > 1 {
                 return Err(ProduceError::UnknownProducer);
             }
-            if self.partitions.get(batch.partition).is_none() {
-                return Err(ProduceError::UnknownPartition);
-            }
-            if !seen.insert(batch.partition) {
+            let at = self.place(batch)?;
+            if !seen.insert(at) {
                 return Err(ProduceError::RepeatedPartition);
             }
-            if batch.summary.transactional && ask.transactional_id.is_none() {
+            if batch.summary.transactional && !has_id {
                 return Err(ProduceError::NoTransactionalId);
             }
-            check_shape(&batch.summary)
+            check_shape(&batch.summary)?;
+            Ok(at)
         };
-        ask.batches.iter().map(judge).collect()
+        let places: Vec<_> = batches.iter().map(judge).collect();
+        batches.into_iter().zip(places).map(|(batch, place)| Entry { place, batch }).collect()
+    }
+
+    fn place(&self, batch: &ProduceBatch) -> Result<TopicPartition, ProduceError> {
+        let topic = match &batch.topic {
+            TopicRef::Name(name) => self.catalog.topic_named(name),
+            TopicRef::Id(id) => self.catalog.topic(*id),
+        };
+        let topic = topic.ok_or(ProduceError::UnknownTopic)?;
+        let at = TopicPartition { topic: topic.id, partition: batch.partition };
+        if topic.has(batch.partition) { Ok(at) } else { Err(ProduceError::UnknownPartition) }
     }
 
     /// Asks the transaction about the transactional batches that are left (T-62 to T-72).
     fn admit_batches(
         &self,
         now: Millis,
-        ask: &Produce,
-        verdicts: &mut [Result<(), ProduceError>],
+        transactional_id: String,
+        check: TransactionCheck,
+        entries: &mut [Entry],
         out: &mut Effects,
     ) {
-        let Some(transactional_id) = &ask.transactional_id else { return };
         let mut asked = Vec::new();
-        for (index, batch) in ask.batches.iter().enumerate() {
-            if verdicts[index].is_ok() && batch.summary.transactional {
-                match self.known_to_partition(batch) {
-                    Known::Open => {}
-                    Known::Stale => verdicts[index] = Err(ProduceError::StaleEpoch),
-                    Known::No => asked.push(index),
-                }
+        for entry in entries.iter_mut() {
+            let Some(at) = entry.transactional_place() else { continue };
+            match self.known_to_partition(at, &entry.batch.summary) {
+                Known::Open => {}
+                Known::Stale => entry.place = Err(ProduceError::StaleEpoch),
+                Known::No => asked.push((at, entry)),
             }
         }
-        let Some(first) = asked.first() else { return };
-        let (producer_id, producer_epoch) = owner(&ask.batches[*first].summary);
-        let transactional_id = transactional_id.clone();
-        let claim = TransactionClaim { transactional_id, producer_id, producer_epoch, check: ask.check };
-        let groups: Vec<&[usize]> = match ask.check {
-            TransactionCheck::Add => vec![&asked],
-            TransactionCheck::Verify => asked.chunks(1).collect(),
+        let Some((_, first)) = asked.first() else { return };
+        let (producer_id, producer_epoch) = owner(&first.batch.summary);
+        let claim = TransactionClaim { transactional_id, producer_id, producer_epoch, check };
+        let group_size = match check {
+            TransactionCheck::Add => asked.len(),
+            TransactionCheck::Verify => 1,
         };
-        for group in groups {
-            let data: Vec<_> = group.iter().map(|index| ask.batches[*index].partition).collect();
+        for group in asked.chunks_mut(group_size) {
+            let data: Vec<_> = group.iter().map(|(at, _)| *at).collect();
             if let Err(error) = self.admit(now, &claim, &data, &[], out) {
-                group.iter().for_each(|index| verdicts[*index] = Err(error.into()));
+                group.iter_mut().for_each(|(_, entry)| entry.place = Err(error.into()));
             }
         }
     }
 
     /// T-62, T-63: a transaction that is open at the partition needs no further question.
-    fn known_to_partition(&self, batch: &ProduceBatch) -> Known {
-        let partition = self.partitions.get(batch.partition);
-        let Some(known) = partition.and_then(|partition| partition.producer(batch.summary.producer_id))
-        else {
+    fn known_to_partition(&self, at: TopicPartition, batch: &BatchSummary) -> Known {
+        let partition = self.partitions.get(at);
+        let Some(known) = partition.and_then(|partition| partition.producer(batch.producer_id)) else {
             return Known::No;
         };
-        if known.epoch > batch.summary.producer_epoch {
-            Known::Stale
-        } else if known.epoch == batch.summary.producer_epoch && known.transaction_start.is_some() {
-            Known::Open
-        } else {
-            Known::No
+        match known.epoch.cmp(&batch.producer_epoch) {
+            Ordering::Greater => Known::Stale,
+            Ordering::Equal if known.transaction_start.is_some() => Known::Open,
+            Ordering::Equal | Ordering::Less => Known::No,
         }
     }
 
@@ -163,17 +192,19 @@ impl Shard {
         &self,
         now: Millis,
         check: TransactionCheck,
-        batch: ProduceBatch,
+        entry: Entry,
         out: &mut Effects,
     ) -> Result<Appended, ProduceError> {
-        let topic = self.catalog.topic(batch.partition.topic).ok_or(ProduceError::UnknownPartition)?;
-        let partition = self.partitions.get(batch.partition).ok_or(ProduceError::UnknownPartition)?;
-        check_against_topic(now, topic, &batch.summary)?;
+        let Entry { place, batch } = entry;
+        let at = place?;
+        let topic = self.catalog.topic(at.topic).ok_or(ProduceError::UnknownTopic)?;
+        let partition = self.partitions.get(at).ok_or(ProduceError::UnknownPartition)?;
+        check_against_topic(now, topic, &batch)?;
         let from_zero = batch.summary.transactional && check == TransactionCheck::Add;
         match partition.judge_batch(&batch.summary, from_zero)? {
             Verdict::Duplicate(original) => Ok(already_there(partition, &original)),
             Verdict::Append => {
-                let (record, appended) = placed(now, topic, partition, batch);
+                let (record, appended) = placed(now, topic, (at, partition), batch);
                 out.append(record);
                 Ok(appended)
             }
@@ -189,10 +220,6 @@ enum Known {
     Stale,
     /// Nothing that settles it.
     No,
-}
-
-fn transactional(ask: &Produce) -> impl Iterator<Item = &ProduceBatch> {
-    ask.batches.iter().filter(|batch| batch.summary.transactional)
 }
 
 fn owner(summary: &BatchSummary) -> (ProducerId, ProducerEpoch) {
@@ -221,9 +248,13 @@ fn check_shape(batch: &BatchSummary) -> Result<(), ProduceError> {
     Ok(())
 }
 
-/// The topic's bounds on size and time.
-fn check_against_topic(now: Millis, topic: &Topic, batch: &BatchSummary) -> Result<(), ProduceError> {
+/// The topic's bounds on size, time and keys.
+fn check_against_topic(now: Millis, topic: &Topic, batch: &ProduceBatch) -> Result<(), ProduceError> {
     let settings = &topic.settings;
+    if settings.compact && batch.keyless {
+        return Err(ProduceError::NeedsKeys);
+    }
+    let batch = &batch.summary;
     if i64::from(batch.size) > settings.max_message_bytes {
         return Err(ProduceError::TooLarge { most: settings.max_message_bytes });
     }
@@ -237,8 +268,13 @@ fn check_against_topic(now: Millis, topic: &Topic, batch: &BatchSummary) -> Resu
 }
 
 /// The batch at the partition's end, with the timestamps it is stored with.
-fn placed(now: Millis, topic: &Topic, partition: &Partition, batch: ProduceBatch) -> (LogRecord, Appended) {
-    let ProduceBatch { partition: at, mut summary, payload } = batch;
+fn placed(
+    now: Millis,
+    topic: &Topic,
+    (at, partition): (TopicPartition, &Partition),
+    batch: ProduceBatch,
+) -> (LogRecord, Appended) {
+    let ProduceBatch { mut summary, payload, .. } = batch;
     summary.timestamp_type = topic.settings.timestamp_type;
     let log_append_time = match topic.settings.timestamp_type {
         TimestampType::CreateTime => Millis::NONE,

@@ -11,7 +11,7 @@ fn plain_batches_follow_one_another() {
     assert_eq!(world.write(at(1, 0), plain(3)), Ok(0));
     assert_eq!(world.write(at(1, 0), plain(2)), Ok(3));
     assert_eq!(world.write(at(1, 1), plain(1)), Ok(0));
-    assert_eq!(world.write(at(9, 0), plain(1)), Err(ProduceError::UnknownPartition));
+    assert_eq!(world.write(at(9, 0), plain(1)), Err(ProduceError::UnknownTopic));
     assert_eq!(world.write(at(1, 3), plain(1)), Err(ProduceError::UnknownPartition));
 }
 

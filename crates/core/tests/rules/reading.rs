@@ -56,7 +56,9 @@ fn nothing_is_readable_before_it_is_durable() {
         transactional_id: None,
         check: ottla_core::transaction::TransactionCheck::Add,
         batches: vec![ottla_core::ops::ProduceBatch {
-            partition: p0(),
+            topic: ottla_core::catalog::TopicRef::Id(p0().topic),
+            partition: p0().partition,
+            keyless: false,
             summary: plain(3),
             payload: bytes::Bytes::new(),
         }],

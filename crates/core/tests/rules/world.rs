@@ -241,7 +241,9 @@ impl World {
         let batches = batches
             .iter()
             .map(|(partition, summary)| ProduceBatch {
-                partition: *partition,
+                topic: TopicRef::Id(partition.topic),
+                partition: partition.partition,
+                keyless: false,
                 summary: *summary,
                 payload: Bytes::new(),
             })
