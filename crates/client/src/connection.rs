@@ -1,0 +1,238 @@
+//! One connection to one broker: frames out, frames in, matched by correlation id.
+//!
+//! Two tasks own the socket's halves, so a caller that gives up in the middle leaves no half-written frame behind.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use ottla_wire::frame::{self, Frame};
+use ottla_wire::{DecodeError, Message, Request, Text};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::ClientError;
+use crate::versions::Served;
+
+/// The largest frame that is believed; a longer one is taken for garbage.
+const LARGEST_FRAME: usize = 256 << 20;
+
+/// A live connection. Requests may be pipelined; dropping it closes the socket.
+pub(crate) struct Connection {
+    peer: String,
+    client_id: Text,
+    requests: mpsc::UnboundedSender<Frame>,
+    next_id: AtomicI32,
+    waiting: Arc<Waiting>,
+    served: Served,
+    tasks: [JoinHandle<()>; 2],
+}
+
+/// Who waits for which answer; once closed, why.
+#[derive(Default)]
+struct Waiting(Mutex<WaitingList>);
+
+#[derive(Default)]
+struct WaitingList {
+    answers: HashMap<i32, oneshot::Sender<Bytes>>,
+    closed: Option<String>,
+}
+
+impl Connection {
+    /// Connects and asks what the broker serves, within `limit`.
+    pub(crate) async fn open(
+        peer: &str,
+        client_id: &str,
+        limit: Duration,
+    ) -> Result<Connection, ClientError> {
+        let socket = match timeout(limit, TcpStream::connect(peer)).await {
+            Ok(Ok(socket)) => socket,
+            Ok(Err(error)) => return Err(lost(peer, error)),
+            Err(_) => return Err(waited(format!("a connection to {peer}"), limit)),
+        };
+        socket.set_nodelay(true).map_err(|error| lost(peer, error))?;
+        let mut connection = Connection::start(peer, client_id, socket);
+        connection.served = Served::ask(&connection, limit).await?;
+        Ok(connection)
+    }
+
+    fn start(peer: &str, client_id: &str, socket: TcpStream) -> Connection {
+        let (reader, writer) = socket.into_split();
+        let (requests, frames) = mpsc::unbounded_channel();
+        let waiting = Arc::<Waiting>::default();
+        let tasks = [
+            tokio::spawn(write_frames(writer, frames, waiting.clone())),
+            tokio::spawn(read_frames(reader, waiting.clone())),
+        ];
+        Connection {
+            peer: peer.to_owned(),
+            client_id: client_id.into(),
+            requests,
+            next_id: AtomicI32::new(0),
+            waiting,
+            served: Served::default(),
+            tasks,
+        }
+    }
+
+    /// The broker's address as it was dialled.
+    pub(crate) fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// What the broker serves.
+    pub(crate) fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// False once the socket is gone.
+    pub(crate) fn is_open(&self) -> bool {
+        self.waiting.list().closed.is_none()
+    }
+
+    /// Sends a request in the given version and waits at most `limit` for its answer.
+    pub(crate) async fn call<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+        limit: Duration,
+    ) -> Result<R::Response, ClientError> {
+        let answer = self.exchange(request, version, limit).await?;
+        body::<R>(&answer, version).map_err(|error| self.malformed::<R>("answer to", error))
+    }
+
+    /// As [`Connection::call`], but the answer stays bytes: all after the size.
+    pub(crate) async fn exchange<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+        limit: Duration,
+    ) -> Result<Bytes, ClientError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+        let frame = frame::request(id, Some(&self.client_id), request, version)
+            .map_err(|error| self.malformed::<R>("request", error))?;
+        let (answer, answered) = oneshot::channel();
+        self.waiting.add(id, answer, &self.peer)?;
+        if self.requests.send(frame).is_err() {
+            self.waiting.close("the socket is closed");
+        }
+        match timeout(limit, answered).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(_)) => Err(lost(&self.peer, self.waiting.reason())),
+            Err(_) => {
+                self.waiting.list().answers.remove(&id);
+                Err(waited(format!("the answer to {} from {}", R::KEY.name(), self.peer), limit))
+            }
+        }
+    }
+
+    fn malformed<R: Request>(&self, which: &str, error: impl ToString) -> ClientError {
+        let what = format!("{which} {} (with {})", R::KEY.name(), self.peer);
+        ClientError::Malformed { what, reason: error.to_string() }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Waiting {
+    fn list(&self) -> MutexGuard<'_, WaitingList> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: i32, answer: oneshot::Sender<Bytes>, peer: &str) -> Result<(), ClientError> {
+        let mut list = self.list();
+        if let Some(reason) = &list.closed {
+            return Err(lost(peer, reason));
+        }
+        list.answers.insert(id, answer);
+        Ok(())
+    }
+
+    /// Hands an answer to whoever waits for it; nobody does after a timeout.
+    fn answer(&self, id: i32, bytes: Bytes) {
+        if let Some(waiting) = self.list().answers.remove(&id) {
+            let _ = waiting.send(bytes);
+        }
+    }
+
+    /// Ends every wait; the first reason stays.
+    fn close(&self, reason: impl ToString) {
+        let mut list = self.list();
+        list.closed.get_or_insert_with(|| reason.to_string());
+        list.answers.clear();
+    }
+
+    fn reason(&self) -> String {
+        self.list().closed.clone().unwrap_or_else(|| "the socket is closed".to_owned())
+    }
+}
+
+async fn write_frames(
+    mut socket: OwnedWriteHalf,
+    mut frames: mpsc::UnboundedReceiver<Frame>,
+    waiting: Arc<Waiting>,
+) {
+    while let Some(frame) = frames.recv().await {
+        for mut chunk in frame.into_chunks() {
+            if let Err(error) = socket.write_all_buf(&mut chunk).await {
+                return waiting.close(error);
+            }
+        }
+    }
+}
+
+async fn read_frames(mut socket: OwnedReadHalf, waiting: Arc<Waiting>) {
+    loop {
+        match read_frame(&mut socket).await {
+            Ok((id, frame)) => waiting.answer(id, frame),
+            Err(reason) => return waiting.close(reason),
+        }
+    }
+}
+
+/// Reads one frame and the correlation id it starts with.
+async fn read_frame(socket: &mut OwnedReadHalf) -> Result<(i32, Bytes), String> {
+    let size = match socket.read_i32().await {
+        Ok(size) => size,
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            return Err("the broker closed the connection".to_owned());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let size = usize::try_from(size).ok().filter(|size| (4..=LARGEST_FRAME).contains(size));
+    let size = size.ok_or_else(|| "the broker sent a frame of an impossible size".to_owned())?;
+    let mut frame = BytesMut::with_capacity(size.min(1 << 20));
+    let mut rest = (&mut *socket).take(size as u64);
+    while frame.len() < size {
+        if rest.read_buf(&mut frame).await.map_err(|error| error.to_string())? == 0 {
+            return Err("the broker closed the connection within a frame".to_owned());
+        }
+    }
+    let mut id = [0; 4];
+    id.copy_from_slice(&frame[..4]);
+    Ok((i32::from_be_bytes(id), frame.freeze()))
+}
+
+/// Reads the answer to a request of that version.
+pub(crate) fn body<R: Request>(answer: &Bytes, version: i16) -> Result<R::Response, DecodeError> {
+    let (_, mut reader) = frame::read_response_header(answer, R::KEY, version)?;
+    R::Response::decode(&mut reader, version)
+}
+
+fn lost(peer: &str, reason: impl ToString) -> ClientError {
+    ClientError::ConnectionLost { peer: peer.to_owned(), reason: reason.to_string() }
+}
+
+fn waited(what: String, after: Duration) -> ClientError {
+    ClientError::Timeout { what, after, last: None }
+}

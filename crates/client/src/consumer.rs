@@ -1,0 +1,231 @@
+//! Reading partitions from given offsets on. Group membership is built on top, in `group`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use ottla_wire::messages::fetch_response::PartitionData;
+use ottla_wire::messages::{FetchRequest, FetchResponse};
+use ottla_wire::{ErrorCode, Versions};
+
+use crate::aborted::AbortedFilter;
+use crate::client::{Client, Node};
+use crate::error::{ClientError, check};
+use crate::metadata::Topic;
+use crate::producer::millis;
+use crate::record::{Consumed, decode_batches};
+use crate::transaction::GroupOffset;
+
+/// The most that one answer holds, in bytes; a broker sends at least one batch even if that is larger.
+const ANSWER_BYTES: i32 = 16 << 20;
+/// The most of one partition in one answer, in bytes.
+const PARTITION_BYTES: i32 = 1 << 20;
+
+/// What a reader is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// Everything, also what is open or aborted.
+    ReadUncommitted = 0,
+    /// Only what is not, or no longer, part of an undecided or aborted transaction.
+    #[default]
+    ReadCommitted = 1,
+}
+
+/// Reads the partitions it is told to.
+pub struct Consumer {
+    client: Client,
+    isolation: Isolation,
+    places: VecDeque<Place>,
+}
+
+/// How far one partition has been read.
+#[derive(Clone, Debug)]
+struct Place {
+    topic: Arc<str>,
+    partition: i32,
+    /// The next offset to read.
+    next: i64,
+    /// Where the readable part ended at the last look, for this isolation.
+    end: Option<i64>,
+}
+
+impl Consumer {
+    /// A reader of nothing yet. It opens connections of its own, because the broker holds its requests.
+    pub fn new(client: &Client, isolation: Isolation) -> Consumer {
+        Consumer { client: client.apart(), isolation, places: VecDeque::new() }
+    }
+
+    /// Reads a partition from `offset` on, in addition to what is read already.
+    pub fn assign(&mut self, topic: &str, partition: i32, offset: i64) {
+        self.places.retain(|place| &*place.topic != topic || place.partition != partition);
+        self.places.push_back(Place { topic: topic.into(), partition, next: offset, end: None });
+    }
+
+    /// Reads nothing any more.
+    pub fn unassign(&mut self) {
+        self.places.clear();
+    }
+
+    /// The next offset of each partition, sorted: what a group would commit.
+    pub fn positions(&self) -> Vec<GroupOffset> {
+        let mut positions: Vec<GroupOffset> = self.places.iter().map(position).collect();
+        positions.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+        positions
+    }
+
+    /// True once every partition has been read to where it ended at the last look.
+    pub fn at_end(&self) -> bool {
+        self.places.iter().all(|place| place.end.is_some_and(|end| place.next >= end))
+    }
+
+    /// Waits at most `wait` for records and returns what has come, in offset order within each partition. Nothing may have
+    /// come, also because all of it was aborted.
+    pub async fn poll(&mut self, wait: Duration) -> Result<Vec<Consumed>, ClientError> {
+        if self.places.is_empty() {
+            tokio::time::sleep(wait).await;
+            return Ok(Vec::new());
+        }
+        let answers = self.client.retrying("records to be fetched", || self.fetch(wait)).await?;
+        let mut records = Vec::new();
+        for (topic, partition) in answers {
+            let place = self
+                .places
+                .iter_mut()
+                .find(|place| *place.topic == *topic && place.partition == partition.partition_index);
+            if let Some(place) = place {
+                place.take(&partition, self.isolation, &mut records)?;
+            }
+        }
+        // What stands first gets most of the answer: take turns.
+        self.places.rotate_left(1);
+        Ok(records)
+    }
+
+    /// One fetch from every leader concerned; the answers by topic name, none of them an error.
+    async fn fetch(&self, wait: Duration) -> Result<Vec<(String, PartitionData)>, ClientError> {
+        let mut topics: Vec<Topic> = Vec::new();
+        let mut by_leader: Vec<(Node, FetchRequest)> = Vec::new();
+        for place in &self.places {
+            let topic = match topics.iter().position(|topic| topic.name == *place.topic) {
+                Some(known) => &topics[known],
+                None => {
+                    topics.push(self.client.topic(&place.topic, false).await?);
+                    &topics[topics.len() - 1]
+                }
+            };
+            let leader = topic.leader(place.partition)?;
+            match by_leader.iter_mut().find(|(node, _)| *node == leader) {
+                Some((_, request)) => add(request, topic, place),
+                None => {
+                    let mut request = self.request(wait);
+                    add(&mut request, topic, place);
+                    by_leader.push((leader, request));
+                }
+            }
+        }
+        let answers = self.client.call_each(by_leader, Versions::new(0, i16::MAX), wait).await?;
+        let mut partitions = Vec::new();
+        for answer in answers {
+            self.collect(answer, &topics, &mut partitions)?;
+        }
+        Ok(partitions)
+    }
+
+    fn request(&self, wait: Duration) -> FetchRequest {
+        FetchRequest {
+            max_wait_ms: millis(wait),
+            min_bytes: 1,
+            max_bytes: ANSWER_BYTES,
+            isolation_level: self.isolation as i8,
+            ..Default::default()
+        }
+    }
+
+    fn collect(
+        &self,
+        answer: FetchResponse,
+        topics: &[Topic],
+        partitions: &mut Vec<(String, PartitionData)>,
+    ) -> Result<(), ClientError> {
+        check(answer.error_code, "Fetch", || "the whole request".to_owned())?;
+        for response in answer.responses {
+            let Some(topic) = topics.iter().find(|topic| topic.is(&response.topic, response.topic_id)) else {
+                continue;
+            };
+            for partition in response.partitions {
+                let about = || {
+                    let place = self.places.iter().find(|place| {
+                        *place.topic == *topic.name && place.partition == partition.partition_index
+                    });
+                    let offset = place.map_or(-1, |place| place.next);
+                    format!(
+                        "offset {offset} in partition {} of topic {:?}",
+                        partition.partition_index, topic.name
+                    )
+                };
+                check(partition.error_code, "Fetch", about)?;
+                partitions.push((topic.name.clone(), partition));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn position(place: &Place) -> GroupOffset {
+    GroupOffset { topic: place.topic.to_string(), partition: place.partition, offset: place.next }
+}
+
+fn add(request: &mut FetchRequest, topic: &Topic, place: &Place) {
+    let partition = FetchPartition {
+        partition: place.partition,
+        fetch_offset: place.next,
+        partition_max_bytes: PARTITION_BYTES,
+        ..Default::default()
+    };
+    if let Some(known) = request.topics.iter_mut().find(|known| known.topic == *topic.name) {
+        return known.partitions.push(partition);
+    }
+    request.topics.push(FetchTopic {
+        topic: topic.name.as_str().into(),
+        topic_id: topic.id,
+        partitions: vec![partition],
+        ..Default::default()
+    });
+}
+
+impl Place {
+    /// Takes the records of one answer and moves on.
+    fn take(
+        &mut self,
+        answer: &PartitionData,
+        isolation: Isolation,
+        records: &mut Vec<Consumed>,
+    ) -> Result<(), ClientError> {
+        let aborted = answer.aborted_transactions.iter().flatten();
+        let mut filter = match isolation {
+            Isolation::ReadCommitted => AbortedFilter::new(aborted.map(|a| (a.first_offset, a.producer_id))),
+            Isolation::ReadUncommitted => AbortedFilter::default(),
+        };
+        let bytes = answer.records.as_ref().map(ottla_wire::Records::to_bytes).unwrap_or_default();
+        let read = decode_batches(&bytes, &self.topic, self.partition, &mut filter);
+        let decoded = read.map_err(|error| ClientError::Malformed {
+            what: format!("batch in partition {} of topic {:?}", self.partition, self.topic),
+            reason: error.to_string(),
+        })?;
+        records.extend(decoded.records.into_iter().filter(|record| record.offset >= self.next));
+        if let Some(last_offset) = decoded.last_offset {
+            self.next = self.next.max(last_offset + 1);
+        }
+        self.end = Some(match isolation {
+            Isolation::ReadCommitted => answer.last_stable_offset,
+            Isolation::ReadUncommitted => answer.high_watermark,
+        });
+        Ok(())
+    }
+}
+
+/// Whether a read failed because the offset does not exist (any more).
+pub fn is_out_of_range(error: &ClientError) -> bool {
+    error.is(ErrorCode::OFFSET_OUT_OF_RANGE)
+}

@@ -1,0 +1,125 @@
+//! What can go wrong between a client and its cluster.
+
+use std::time::Duration;
+
+use ottla_wire::{ErrorCode, Versions};
+
+/// A failed call. Kinds exist only where the caller's answer differs.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No connection, or it broke before the answer came. Whether the request was carried out is unknown.
+    #[error("lost the connection to {peer}: {reason}")]
+    ConnectionLost {
+        /// Address of the broker.
+        peer: String,
+        /// What the socket said.
+        reason: String,
+    },
+    /// None of the addresses given at start could be reached: nothing was ever sent.
+    #[error("cannot reach a broker: {reason}")]
+    Unreachable {
+        /// Each address that was tried, with what it said.
+        reason: String,
+    },
+    /// The answer did not come in time. Whether the request was carried out is unknown.
+    #[error("waited {} ms for {what}{}", after.as_millis(), last_words(last))]
+    Timeout {
+        /// What was waited for, and from whom.
+        what: String,
+        /// How long.
+        after: Duration,
+        /// The last failure before time ran out, if there were several attempts.
+        last: Option<Box<ClientError>>,
+    },
+    /// Bytes that do not follow the protocol, from the peer or from us.
+    #[error("malformed {what}: {reason}")]
+    Malformed {
+        /// Which message, and whose.
+        what: String,
+        /// Which field, at which byte.
+        reason: String,
+    },
+    /// Broker and client have no version of an API in common.
+    #[error("{peer} does not offer {api} in a version from {ours} (it offers {theirs})")]
+    Unsupported {
+        /// Address of the broker.
+        peer: String,
+        /// Name of the API.
+        api: &'static str,
+        /// Versions that this client speaks.
+        ours: Versions,
+        /// Versions that the broker offers; none if it does not list the API.
+        theirs: Versions,
+    },
+    /// The broker refused, with an error code of the protocol.
+    #[error("{api} failed for {about}: {} ({}){}", code.name(), code.meaning(), detail(message))]
+    Kafka {
+        /// The code.
+        code: ErrorCode,
+        /// Name of the API that answered so.
+        api: &'static str,
+        /// The topic, partition, group or id concerned.
+        about: String,
+        /// The broker's own words, if it sent any.
+        message: Option<String>,
+    },
+    /// The client itself refused, before anything was sent.
+    #[error("{0}")]
+    Misuse(String),
+}
+
+fn last_words(last: &Option<Box<ClientError>>) -> String {
+    last.as_ref().map(|error| format!("; the last attempt: {error}")).unwrap_or_default()
+}
+
+fn detail(message: &Option<String>) -> String {
+    message.as_ref().map(|message| format!(": {message}")).unwrap_or_default()
+}
+
+impl ClientError {
+    /// The error code, if a broker sent one.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            ClientError::Kafka { code, .. } => Some(*code),
+            ClientError::Timeout { last: Some(last), .. } => last.code(),
+            _ => None,
+        }
+    }
+
+    /// Whether a broker sent this very code.
+    pub fn is(&self, code: ErrorCode) -> bool {
+        self.code() == Some(code)
+    }
+
+    /// Whether the same request may succeed when sent again, after a pause and with fresh metadata.
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            ClientError::ConnectionLost { .. } => true,
+            ClientError::Timeout { last, .. } => last.is_none(),
+            ClientError::Kafka { code, .. } => {
+                code.retriable() || *code == ErrorCode::CONCURRENT_TRANSACTIONS
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Turns an error code of a response into a result; `about` says what it was for.
+pub(crate) fn check(code: i16, api: &'static str, about: impl FnOnce() -> String) -> Result<(), ClientError> {
+    check_with(code, api, about, None)
+}
+
+/// As [`check`], with the broker's own message.
+pub(crate) fn check_with(
+    code: i16,
+    api: &'static str,
+    about: impl FnOnce() -> String,
+    message: Option<&str>,
+) -> Result<(), ClientError> {
+    let code = ErrorCode(code);
+    if code == ErrorCode::NONE {
+        return Ok(());
+    }
+    let message = message.filter(|text| !text.is_empty()).map(str::to_owned);
+    Err(ClientError::Kafka { code, api, about: about(), message })
+}

@@ -1,0 +1,52 @@
+//! A small typed Kafka client: connections, routing, a producer with transactions, a consumer, a group member.
+//! It must not know how a broker works inside: it speaks the protocol and nothing else, to Ottla and Apache Kafka alike.
+//!
+//! It is what the `ottla` commands and the tests are made of. It speaks the newest version that both sides have; every request
+//! of the protocol can be sent with [`Client::call`].
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), ottla_client::ClientError> {
+//! use ottla_client::{Client, Consumer, Isolation, Producer, ProducerOptions, Record};
+//!
+//! let client = Client::connect("127.0.0.1:9092").await?;
+//! let options = ProducerOptions { transactional_id: Some("letters".to_owned()), ..Default::default() };
+//! let mut producer = Producer::start(client.clone(), options).await?;
+//! producer.begin().await?;
+//! let letter = Record { value: Some("Dear Max".into()), ..Default::default() };
+//! let placed = producer.send("letters", None, vec![letter]).await?;
+//! producer.commit().await?;
+//!
+//! let mut consumer = Consumer::new(&client, Isolation::ReadCommitted);
+//! consumer.assign("letters", placed[0].partition, placed[0].offset);
+//! let letters = consumer.poll(std::time::Duration::from_secs(1)).await?;
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod aborted;
+mod assign;
+mod client;
+mod connection;
+mod consumer;
+mod error;
+mod group;
+mod metadata;
+mod murmur;
+mod offsets;
+mod producer;
+mod record;
+mod transaction;
+mod versions;
+
+pub use assign::Strategy;
+pub use client::{Client, Coordinator, Node, Options};
+pub use consumer::{Consumer, Isolation, is_out_of_range};
+pub use error::ClientError;
+pub use group::{GroupConsumer, GroupOptions, Membership};
+pub use metadata::{Partition, Topic};
+pub use offsets::{Committed, Found, Start};
+pub use ottla_wire::codec::Compression;
+pub use producer::{Placed, Producer, ProducerOptions};
+pub use record::{Consumed, Header, Record};
+pub use transaction::GroupOffset;
