@@ -96,6 +96,14 @@ impl Catalog {
         self.by_name.get(name).and_then(|id| self.topics.get(id))
     }
 
+    /// The topic of this name or id.
+    pub fn topic_by(&self, topic: &TopicRef) -> Option<&Topic> {
+        match topic {
+            TopicRef::Name(name) => self.topic_named(name),
+            TopicRef::Id(id) => self.topic(*id),
+        }
+    }
+
     /// The partition of this topic name and index, if it exists.
     pub fn partition_named(&self, name: &str, partition: i32) -> Option<TopicPartition> {
         let topic = self.topic_named(name)?;

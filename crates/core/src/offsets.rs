@@ -10,7 +10,7 @@ mod judge;
 
 pub use ask::{
     CommitOffsets, DeleteOffsets, DeleteOffsetsError, NewOffset, OffsetAnswer, OffsetDeleteError,
-    OffsetError, StageError, StageOffsets,
+    OffsetError, StageOffsets, TopicOffsets,
 };
 
 use ottla_types::record::{
@@ -194,6 +194,11 @@ impl GroupOffsets {
 
     fn is_staged(&self, partition: TopicPartition) -> bool {
         self.staged.values().any(|staged| staged.contains_key(&partition))
+    }
+
+    /// True if the partition has an offset, committed or staged.
+    fn has(&self, partition: TopicPartition) -> bool {
+        self.committed.contains_key(&partition) || self.is_staged(partition)
     }
 
     fn is_nothing(&self) -> bool {

@@ -1,14 +1,16 @@
 //! What can be asked about offsets, and the answers.
 
+use crate::catalog::TopicRef;
 use crate::effect::Ticket;
 use crate::group::{CommitFencing, MemberRef};
-use ottla_types::{Offset, ProducerEpoch, ProducerId, TopicPartition};
+use crate::transaction::TransactionError;
+use ottla_types::{Offset, ProducerEpoch, ProducerId};
 
 /// One offset to be committed or staged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOffset {
-    /// The partition.
-    pub partition: TopicPartition,
+    /// The partition's index.
+    pub partition: i32,
     /// The offset to continue from; not checked against the log (T-167).
     pub offset: Offset,
     /// Leader epoch of the last consumed record, -1 for none.
@@ -17,7 +19,16 @@ pub struct NewOffset {
     pub metadata: String,
 }
 
-/// Commits offsets outside a transaction (OffsetCommit). The partitions exist: the host looked them up.
+/// Offsets of one topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicOffsets {
+    /// The topic.
+    pub topic: TopicRef,
+    /// Its offsets.
+    pub offsets: Vec<NewOffset>,
+}
+
+/// Commits offsets outside a transaction (OffsetCommit).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitOffsets {
     /// Who asks.
@@ -25,7 +36,7 @@ pub struct CommitOffsets {
     /// For which group, and as which member.
     pub member: MemberRef,
     /// The offsets.
-    pub offsets: Vec<NewOffset>,
+    pub topics: Vec<TopicOffsets>,
 }
 
 /// Stages offsets in a transaction (TxnOffsetCommit).
@@ -44,43 +55,51 @@ pub struct StageOffsets {
     /// For which group, and as which member; version 2 and below say nothing of the member.
     pub member: MemberRef,
     /// The offsets.
-    pub offsets: Vec<NewOffset>,
+    pub topics: Vec<TopicOffsets>,
 }
 
-/// Deletes offsets of a group (OffsetDelete). The partitions exist: the host looked them up.
+/// Deletes offsets of a group (OffsetDelete).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteOffsets {
     /// Who asks.
     pub ticket: Ticket,
     /// The group.
     pub group_id: String,
-    /// The partitions.
-    pub partitions: Vec<TopicPartition>,
+    /// Topics, and partitions of theirs.
+    pub topics: Vec<(TopicRef, Vec<i32>)>,
 }
 
-/// What is answered.
+/// What is answered: for each topic and each of its partitions a result, in the order asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OffsetAnswer {
-    /// To [`CommitOffsets`]: one result for each offset, in order.
-    Committed(Result<Vec<Result<(), OffsetError>>, CommitFencing>),
-    /// To [`StageOffsets`]: one result for each offset, in order.
-    Staged(Result<Vec<Result<(), OffsetError>>, StageError>),
-    /// To [`DeleteOffsets`]: one result for each partition, in order.
-    Deleted(Result<Vec<Result<(), OffsetDeleteError>>, DeleteOffsetsError>),
+    /// To [`CommitOffsets`].
+    Committed(Vec<Vec<Result<(), OffsetError>>>),
+    /// To [`StageOffsets`].
+    Staged(Vec<Vec<Result<(), OffsetError>>>),
+    /// To [`DeleteOffsets`].
+    Deleted(Result<Vec<Vec<Result<(), OffsetDeleteError>>>, DeleteOffsetsError>),
 }
 
-/// Why one offset was not taken.
+/// Why an offset was not taken. What concerns the whole request is said of each partition that exists (T-160).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffsetError {
+    /// There is no such topic or partition (T-161).
+    UnknownPartition,
     /// The note is too long (T-166).
     MetadataTooLarge,
-    /// The partition does not exist, or no longer.
-    UnknownPartition,
+    /// The group id is empty, which only a plain commit may have (T-162).
+    InvalidGroupId,
+    /// The transaction does not take offsets from this producer (T-163).
+    Transaction(TransactionError),
+    /// The group does not take offsets from this member (T-165).
+    Fenced(CommitFencing),
 }
 
 /// Why offsets of one partition were not deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffsetDeleteError {
+    /// There is no such topic or partition.
+    UnknownPartition,
     /// The group's members subscribe to the topic (T-189).
     Subscribed,
 }
@@ -92,15 +111,4 @@ pub enum DeleteOffsetsError {
     UnknownGroup,
     /// The group has members whose subscriptions the broker cannot read.
     NotEmpty,
-}
-
-/// Why no offsets were staged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StageError {
-    /// The group id is empty (T-162).
-    InvalidGroupId,
-    /// The transaction does not take them (T-163).
-    Transaction(crate::transaction::TransactionError),
-    /// The group does not take them (T-165).
-    Fenced(CommitFencing),
 }

@@ -2,8 +2,9 @@
 
 use super::{
     CommitOffsets, DeleteOffsets, DeleteOffsetsError, NewOffset, OffsetAnswer, OffsetDeleteError,
-    OffsetError, StageError, StageOffsets,
+    OffsetError, StageOffsets, TopicOffsets,
 };
+use crate::catalog::{Topic, TopicRef};
 use crate::effect::{Answer, Effects};
 use crate::hash::offsets_partition;
 use crate::shard::Shard;
@@ -11,115 +12,148 @@ use crate::transaction::{TransactionCheck, TransactionClaim};
 use ottla_types::record::{CommittedOffset, LogRecord, OffsetsCommitted, OffsetsDeleted, OffsetsStaged};
 use ottla_types::{Millis, TopicPartition};
 
-/// Results in the order asked, and the offsets that pass.
-type Judged = (Vec<Result<(), OffsetError>>, Vec<(TopicPartition, CommittedOffset)>);
+/// Results in the order asked.
+type Results<E> = Vec<Vec<Result<(), E>>>;
 
 impl Shard {
     pub(crate) fn commit_offsets(&mut self, now: Millis, ask: CommitOffsets, out: &mut Effects) {
-        let result = self.groups.admit_commit(now, &ask.member, true).map(|()| {
-            let (results, offsets) = self.judge_offsets(now, ask.offsets);
-            if !offsets.is_empty() {
-                let group_id = ask.member.group_id.clone();
-                out.append(LogRecord::OffsetsCommitted(OffsetsCommitted { group_id, offsets }));
-            }
-            results
-        });
-        out.reply(ask.ticket, Answer::Offsets(OffsetAnswer::Committed(result)));
-    }
-
-    pub(crate) fn stage_offsets(&mut self, now: Millis, ask: StageOffsets, out: &mut Effects) {
-        let ticket = ask.ticket;
-        let result = self.judge_stage(now, ask, out);
-        out.reply(ticket, Answer::Offsets(OffsetAnswer::Staged(result)));
-    }
-
-    /// The transaction comes first: a fenced member's request may start it although its offsets are refused (T-164).
-    fn judge_stage(
-        &mut self,
-        now: Millis,
-        ask: StageOffsets,
-        out: &mut Effects,
-    ) -> Result<Vec<Result<(), OffsetError>>, StageError> {
-        if ask.member.group_id.is_empty() {
-            return Err(StageError::InvalidGroupId);
-        }
-        let partitions = self.catalog.settings().offsets_partitions;
-        let home = offsets_partition(&ask.member.group_id, partitions);
-        let check = if ask.verify_only { TransactionCheck::Verify } else { TransactionCheck::Add };
-        let claim = TransactionClaim {
-            transactional_id: ask.transactional_id,
-            producer_id: ask.producer_id,
-            producer_epoch: ask.producer_epoch,
-            check,
+        let gate = if self.any_exists(&ask.topics) {
+            self.groups.admit_commit(now, &ask.member, true).map_err(OffsetError::Fenced)
+        } else {
+            Ok(())
         };
-        let added = self.transactions.admit(now, &claim, &[], &[home]).map_err(StageError::Transaction)?;
-        added.into_iter().for_each(|record| out.append(record));
-        self.groups.admit_commit(now, &ask.member, false).map_err(StageError::Fenced)?;
-        let (results, offsets) = self.judge_offsets(now, ask.offsets);
+        let (results, offsets) = self.judge_offsets(now, ask.topics, gate);
+        if !offsets.is_empty() {
+            let group_id = ask.member.group_id;
+            out.append(LogRecord::OffsetsCommitted(OffsetsCommitted { group_id, offsets }));
+        }
+        out.reply(ask.ticket, Answer::Offsets(OffsetAnswer::Committed(results)));
+    }
+
+    pub(crate) fn stage_offsets(&mut self, now: Millis, mut ask: StageOffsets, out: &mut Effects) {
+        let topics = std::mem::take(&mut ask.topics);
+        let gate = if self.any_exists(&topics) { self.admit_stage(now, &ask, out) } else { Ok(()) };
+        let (results, offsets) = self.judge_offsets(now, topics, gate);
         if !offsets.is_empty() {
             out.append(LogRecord::OffsetsStaged(OffsetsStaged {
                 group_id: ask.member.group_id,
-                producer_id: claim.producer_id,
-                producer_epoch: claim.producer_epoch,
+                producer_id: ask.producer_id,
+                producer_epoch: ask.producer_epoch,
                 offsets,
             }));
         }
-        Ok(results)
+        out.reply(ask.ticket, Answer::Offsets(OffsetAnswer::Staged(results)));
     }
 
-    /// Each offset by itself (T-166): a note that is too long, a partition that is gone.
-    fn judge_offsets(&self, now: Millis, asked: Vec<NewOffset>) -> Judged {
-        let longest = self.catalog.settings().offset_metadata_max;
-        let mut results = Vec::with_capacity(asked.len());
-        let mut passed = Vec::with_capacity(asked.len());
-        for new in asked {
-            let result = if !self.catalog.has_partition(new.partition) {
-                Err(OffsetError::UnknownPartition)
-            } else if utf16_exceeds(&new.metadata, longest) {
-                Err(OffsetError::MetadataTooLarge)
-            } else {
-                let NewOffset { partition, offset, leader_epoch, metadata } = new;
-                passed.push((partition, CommittedOffset { offset, leader_epoch, metadata, at: now }));
-                Ok(())
-            };
-            results.push(result);
+    /// The transaction comes before the group: a fenced member's request may start it although its offsets are refused (T-164).
+    fn admit_stage(&mut self, now: Millis, ask: &StageOffsets, out: &mut Effects) -> Result<(), OffsetError> {
+        if ask.member.group_id.is_empty() {
+            return Err(OffsetError::InvalidGroupId);
         }
-        (results, passed)
+        let home = offsets_partition(&ask.member.group_id, self.catalog.settings().offsets_partitions);
+        let claim = TransactionClaim {
+            transactional_id: ask.transactional_id.clone(),
+            producer_id: ask.producer_id,
+            producer_epoch: ask.producer_epoch,
+            check: if ask.verify_only { TransactionCheck::Verify } else { TransactionCheck::Add },
+        };
+        let added = self.transactions.admit(now, &claim, &[], &[home]).map_err(OffsetError::Transaction)?;
+        added.into_iter().for_each(|record| out.append(record));
+        self.groups.admit_commit(now, &ask.member, false).map_err(OffsetError::Fenced)
+    }
+
+    /// False if nothing asked for exists: then neither the transaction nor the group is looked at (T-161).
+    fn any_exists(&self, topics: &[TopicOffsets]) -> bool {
+        topics.iter().any(|asked| {
+            let topic = self.catalog.topic_by(&asked.topic);
+            topic.is_some_and(|topic| asked.offsets.iter().any(|new| topic.has(new.partition)))
+        })
+    }
+
+    /// Each offset by itself: a partition that does not exist, what is wrong with the whole request, a note that is too long.
+    fn judge_offsets(
+        &self,
+        now: Millis,
+        topics: Vec<TopicOffsets>,
+        gate: Result<(), OffsetError>,
+    ) -> (Results<OffsetError>, Vec<(TopicPartition, CommittedOffset)>) {
+        let mut passed = Vec::new();
+        let results = topics.into_iter().map(|asked| {
+            let topic = self.catalog.topic_by(&asked.topic);
+            let judged = asked.offsets.into_iter().map(|new| {
+                let at = self.judge_offset(topic, &new, gate)?;
+                let NewOffset { offset, leader_epoch, metadata, .. } = new;
+                passed.push((at, CommittedOffset { offset, leader_epoch, metadata, at: now }));
+                Ok(())
+            });
+            judged.collect()
+        });
+        (results.collect(), passed)
+    }
+
+    fn judge_offset(
+        &self,
+        topic: Option<&Topic>,
+        new: &NewOffset,
+        gate: Result<(), OffsetError>,
+    ) -> Result<TopicPartition, OffsetError> {
+        let at = existing(topic, new.partition).ok_or(OffsetError::UnknownPartition)?;
+        gate?;
+        if utf16_exceeds(&new.metadata, self.catalog.settings().offset_metadata_max) {
+            return Err(OffsetError::MetadataTooLarge);
+        }
+        Ok(at)
     }
 
     pub(crate) fn delete_offsets(&mut self, ask: DeleteOffsets, out: &mut Effects) {
-        let result = self.judge_delete(&ask);
-        if let Ok(results) = &result {
-            let judged = ask.partitions.iter().zip(results);
-            let group = self.offsets.groups.get(&ask.group_id);
-            let has = |partition: &TopicPartition| {
-                group.is_some_and(|g| g.committed.contains_key(partition) || g.is_staged(*partition))
-            };
-            let gone = judged.filter(|(partition, result)| result.is_ok() && has(partition));
-            let partitions: Vec<TopicPartition> = gone.map(|(partition, _)| *partition).collect();
-            if !partitions.is_empty() {
-                let group_id = ask.group_id;
-                out.append(LogRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions }));
-            }
+        let mut partitions = Vec::new();
+        let result = self.judge_delete(&ask, &mut partitions);
+        if result.is_ok() && !partitions.is_empty() {
+            let group_id = ask.group_id;
+            out.append(LogRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions }));
         }
         out.reply(ask.ticket, Answer::Offsets(OffsetAnswer::Deleted(result)));
     }
 
+    /// Judges each partition; `gone` gets those that have something to delete.
     fn judge_delete(
         &self,
         ask: &DeleteOffsets,
-    ) -> Result<Vec<Result<(), OffsetDeleteError>>, DeleteOffsetsError> {
+        gone: &mut Vec<TopicPartition>,
+    ) -> Result<Results<OffsetDeleteError>, DeleteOffsetsError> {
+        let exists = |(topic, partitions): &(TopicRef, Vec<i32>)| {
+            let topic = self.catalog.topic_by(topic);
+            topic.is_some_and(|topic| partitions.iter().any(|partition| topic.has(*partition)))
+        };
+        if !ask.topics.iter().any(exists) {
+            let unknown = |(_, asked): &(TopicRef, Vec<i32>)| {
+                asked.iter().map(|_| Err(OffsetDeleteError::UnknownPartition)).collect()
+            };
+            return Ok(ask.topics.iter().map(unknown).collect());
+        }
         let group = self.groups.get(&ask.group_id).ok_or(DeleteOffsetsError::UnknownGroup)?;
         if !group.is_empty() && !group.is_consumer() {
             return Err(DeleteOffsetsError::NotEmpty);
         }
-        let judge = |partition: &TopicPartition| {
-            let topic = self.catalog.topic(partition.topic);
-            let subscribed = topic.is_some_and(|topic| group.is_subscribed(&topic.name));
-            if subscribed { Err(OffsetDeleteError::Subscribed) } else { Ok(()) }
+        let offsets = self.offsets.groups.get(&ask.group_id);
+        let mut judge = |topic: Option<&Topic>, partition: i32| {
+            let at = existing(topic, partition).ok_or(OffsetDeleteError::UnknownPartition)?;
+            if topic.is_some_and(|topic| group.is_subscribed(&topic.name)) {
+                return Err(OffsetDeleteError::Subscribed);
+            }
+            gone.extend(offsets.filter(|offsets| offsets.has(at)).map(|_| at));
+            Ok(())
         };
-        Ok(ask.partitions.iter().map(judge).collect())
+        let judged = ask.topics.iter().map(|(topic, asked)| {
+            let topic = self.catalog.topic_by(topic);
+            asked.iter().map(|partition| judge(topic, *partition)).collect()
+        });
+        Ok(judged.collect())
     }
+}
+
+fn existing(topic: Option<&Topic>, partition: i32) -> Option<TopicPartition> {
+    topic.filter(|topic| topic.has(partition)).map(|topic| TopicPartition { topic: topic.id, partition })
 }
 
 /// True if the text has more than `most` UTF-16 units.

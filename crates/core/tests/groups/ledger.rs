@@ -1,10 +1,11 @@
 //! Offsets and transactions for the tests' world.
 
 use crate::world::{OTHER, TOPIC, World, me};
-use ottla_core::group::{CommitFencing, MemberRef};
+use ottla_core::catalog::TopicRef;
+use ottla_core::group::MemberRef;
 use ottla_core::offsets::{
     CommitOffsets, DeleteOffsets, DeleteOffsetsError, Fetched, NewOffset, OffsetAnswer, OffsetDeleteError,
-    OffsetError, StageError, StageOffsets,
+    OffsetError, StageOffsets, TopicOffsets,
 };
 use ottla_core::ops::{EndTxn, InitProducerId};
 use ottla_core::transaction::End;
@@ -28,20 +29,30 @@ pub(crate) fn nobody() -> MemberRef {
     me("", -1)
 }
 
-pub(crate) fn new_offset(partition: TopicPartition, offset: i64) -> NewOffset {
-    NewOffset { partition, offset: Offset(offset), leader_epoch: -1, metadata: String::new() }
+/// One offset of one partition.
+pub(crate) fn new_offset(at: TopicPartition, offset: i64) -> TopicOffsets {
+    noted(at, offset, "")
 }
 
+/// One offset with a note.
+pub(crate) fn noted(at: TopicPartition, offset: i64, metadata: &str) -> TopicOffsets {
+    let new = NewOffset {
+        partition: at.partition,
+        offset: Offset(offset),
+        leader_epoch: 3,
+        metadata: metadata.to_owned(),
+    };
+    TopicOffsets { topic: TopicRef::Id(at.topic), offsets: vec![new] }
+}
+
+pub(crate) type Results = Vec<Result<(), OffsetError>>;
+
 impl World {
-    pub(crate) fn commit_all(
-        &mut self,
-        member: &MemberRef,
-        offsets: Vec<NewOffset>,
-    ) -> Result<Vec<Result<(), OffsetError>>, CommitFencing> {
+    pub(crate) fn commit_all(&mut self, member: &MemberRef, topics: Vec<TopicOffsets>) -> Results {
         let member = member.clone();
-        let ticket = self.ask(|ticket| Input::CommitOffsets(CommitOffsets { ticket, member, offsets }));
+        let ticket = self.ask(|ticket| Input::CommitOffsets(CommitOffsets { ticket, member, topics }));
         match self.answer(ticket) {
-            Some(Answer::Offsets(OffsetAnswer::Committed(result))) => result,
+            Some(Answer::Offsets(OffsetAnswer::Committed(results))) => results.concat(),
             other => panic!("not an answer to OffsetCommit: {other:?}"),
         }
     }
@@ -52,8 +63,8 @@ impl World {
         member: &MemberRef,
         at: TopicPartition,
         offset: i64,
-    ) -> Result<(), CommitFencing> {
-        self.commit_all(member, vec![new_offset(at, offset)]).map(|results| assert_eq!(results, [Ok(())]))
+    ) -> Result<(), OffsetError> {
+        self.commit_all(member, vec![new_offset(at, offset)]).remove(0)
     }
 
     /// A producer id, for transactions of ten seconds at most.
@@ -84,8 +95,8 @@ impl World {
         owner: Owner,
         member: &MemberRef,
         verify_only: bool,
-        offsets: Vec<NewOffset>,
-    ) -> Result<Vec<Result<(), OffsetError>>, StageError> {
+        topics: Vec<TopicOffsets>,
+    ) -> Results {
         let (producer_id, producer_epoch) = owner;
         let (transactional_id, member) = (id.to_owned(), member.clone());
         let ticket = self.ask(|ticket| {
@@ -96,11 +107,11 @@ impl World {
                 producer_epoch,
                 verify_only,
                 member,
-                offsets,
+                topics,
             })
         });
         match self.answer(ticket) {
-            Some(Answer::Offsets(OffsetAnswer::Staged(result))) => result,
+            Some(Answer::Offsets(OffsetAnswer::Staged(results))) => results.concat(),
             other => panic!("not an answer to TxnOffsetCommit: {other:?}"),
         }
     }
@@ -108,7 +119,7 @@ impl World {
     /// Stages one offset for nobody in particular.
     pub(crate) fn stage(&mut self, id: &str, owner: Owner, at: TopicPartition, offset: i64) {
         let result = self.stage_as(id, owner, &nobody(), false, vec![new_offset(at, offset)]);
-        assert_eq!(result, Ok(vec![Ok(())]));
+        assert_eq!(result, [Ok(())]);
     }
 
     /// Ends a transaction at version 2; gives the next owner.
@@ -140,10 +151,11 @@ impl World {
         &mut self,
         partitions: &[TopicPartition],
     ) -> Result<Vec<Result<(), OffsetDeleteError>>, DeleteOffsetsError> {
-        let (group_id, partitions) = ("g".to_owned(), partitions.to_vec());
-        let ticket = self.ask(|ticket| Input::DeleteOffsets(DeleteOffsets { ticket, group_id, partitions }));
+        let topics = partitions.iter().map(|at| (TopicRef::Id(at.topic), vec![at.partition])).collect();
+        let group_id = "g".to_owned();
+        let ticket = self.ask(|ticket| Input::DeleteOffsets(DeleteOffsets { ticket, group_id, topics }));
         match self.answer(ticket) {
-            Some(Answer::Offsets(OffsetAnswer::Deleted(result))) => result,
+            Some(Answer::Offsets(OffsetAnswer::Deleted(result))) => result.map(|results| results.concat()),
             other => panic!("not an answer to OffsetDelete: {other:?}"),
         }
     }

@@ -1,11 +1,9 @@
 //! Committed and staged offsets (sections 13 and 15 of the rules).
 
-use crate::ledger::{new_offset, nobody, p, q};
+use crate::ledger::{new_offset, nobody, noted, p, q};
 use crate::world::{Joiner, OTHER, TOPIC, World, me};
 use ottla_core::group::{CommitFencing, GroupState, HeartbeatError, MemberRef};
-use ottla_core::offsets::{
-    DeleteOffsetsError, Fetched, NewOffset, OffsetDeleteError, OffsetError, StageError,
-};
+use ottla_core::offsets::{DeleteOffsetsError, Fetched, OffsetDeleteError, OffsetError};
 use ottla_core::transaction::TransactionError;
 use ottla_types::record::{LogRecord, TopicDeleted};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
@@ -13,8 +11,7 @@ use ottla_types::{Offset, ProducerEpoch, ProducerId};
 #[test]
 fn b_77_a_commit_keeps_offset_epoch_and_note() {
     let mut world = World::new();
-    let offset = NewOffset { leader_epoch: 3, metadata: "note".to_owned(), ..new_offset(p(0), 42) };
-    assert_eq!(world.commit_all(&nobody(), vec![offset]), Ok(vec![Ok(())]));
+    assert_eq!(world.commit_all(&nobody(), vec![noted(p(0), 42, "note")]), [Ok(())]);
     world.restart();
     let Fetched::Offset(found) = world.shard.offsets().fetch("g", p(0), true) else {
         panic!("nothing there")
@@ -31,7 +28,7 @@ fn t_162_only_a_plain_commit_takes_the_empty_group_id() {
     assert_eq!(world.commit(&anonymous, p(0), 1), Ok(()));
     let owner = world.init("t");
     let refused = world.stage_as("t", owner, &anonymous, false, vec![new_offset(p(0), 1)]);
-    assert_eq!(refused, Err(StageError::InvalidGroupId));
+    assert_eq!(refused, [Err(OffsetError::InvalidGroupId)]);
 }
 
 #[test]
@@ -42,15 +39,15 @@ fn t_163_the_transaction_must_be_the_callers() {
     let stage = |world: &mut World, id: &str, owner, verify| {
         world.stage_as(id, owner, &nobody(), verify, offsets.clone())
     };
-    let refused = |error| Err(StageError::Transaction(error));
+    let refused = |error| vec![Err(OffsetError::Transaction(error))];
     let stranger = (ProducerId(owner.0.0 + 1), owner.1);
     let zombie = (owner.0, ProducerEpoch(owner.1.0 + 1));
     assert_eq!(stage(&mut world, "unknown", owner, false), refused(TransactionError::UnknownProducer));
     assert_eq!(stage(&mut world, "t", stranger, false), refused(TransactionError::UnknownProducer));
     assert_eq!(stage(&mut world, "t", zombie, false), refused(TransactionError::Fenced));
     assert_eq!(stage(&mut world, "t", owner, true), refused(TransactionError::NotInTransaction));
-    assert_eq!(stage(&mut world, "t", owner, false), Ok(vec![Ok(())]));
-    assert_eq!(stage(&mut world, "t", owner, true), Ok(vec![Ok(())]), "the group is in it by now");
+    assert_eq!(stage(&mut world, "t", owner, false), [Ok(())]);
+    assert_eq!(stage(&mut world, "t", owner, true), [Ok(())], "the group is in it by now");
 }
 
 #[test]
@@ -58,7 +55,7 @@ fn t_164_a_fenced_members_request_starts_the_transaction() {
     let mut world = World::new();
     let owner = world.init("t");
     let refused = world.stage_as("t", owner, &me("ghost", 4), false, vec![new_offset(p(0), 1)]);
-    assert_eq!(refused, Err(StageError::Fenced(CommitFencing::UnknownGroup)));
+    assert_eq!(refused, [Err(OffsetError::Fenced(CommitFencing::UnknownGroup))]);
     let transaction = world.shard.transactions().get("t").unwrap();
     assert_eq!(transaction.offset_partitions().len(), 1);
     world.end("t", owner, true);
@@ -78,9 +75,10 @@ fn t_165_who_may_commit() {
     let mut world = World::new();
     let owner = world.init("t");
     let check = |world: &mut World, member: MemberRef, plain: Result<(), _>, staged: Result<(), _>| {
-        assert_eq!(world.commit(&member, p(0), 1), plain, "plain {member:?}");
+        let result = world.commit(&member, p(0), 1);
+        assert_eq!(result, plain.map_err(OffsetError::Fenced), "plain {member:?}");
         let result = world.stage_as("t", owner, &member, false, vec![new_offset(p(0), 1)]);
-        assert_eq!(result.map(|_| ()), staged.map_err(StageError::Fenced), "staged {member:?}");
+        assert_eq!(result, [staged.map_err(OffsetError::Fenced)], "staged {member:?}");
     };
     check(&mut world, me("", 0), Err(UnknownGroup), Err(UnknownGroup));
     check(&mut world, me("", -1), Ok(()), Ok(()));
@@ -108,13 +106,13 @@ fn t_165_who_may_commit() {
 #[test]
 fn t_166_a_long_note_fails_its_partition_alone_and_is_counted_in_utf_16() {
     let mut world = World::with(&[("offset.metadata.max.bytes", "4")]);
-    let with = |at, metadata: &str| NewOffset { metadata: metadata.to_owned(), ..new_offset(at, 1) };
-    let offsets = vec![with(p(0), "abcd"), with(p(1), "abcde"), with(p(2), "ääää"), with(p(3), "😀😀😀")];
+    let notes = ["abcd", "abcde", "ääää", "😀😀😀"];
+    let offsets: Vec<_> = (0..).zip(notes).map(|(partition, note)| noted(p(partition), 1, note)).collect();
     let expected =
         vec![Ok(()), Err(OffsetError::MetadataTooLarge), Ok(()), Err(OffsetError::MetadataTooLarge)];
-    assert_eq!(world.commit_all(&nobody(), offsets.clone()), Ok(expected.clone()));
+    assert_eq!(world.commit_all(&nobody(), offsets.clone()), expected);
     let owner = world.init("t");
-    assert_eq!(world.stage_as("t", owner, &nobody(), false, offsets), Ok(expected));
+    assert_eq!(world.stage_as("t", owner, &nobody(), false, offsets), expected);
     assert!(world.is_unstable(p(0)) && !world.is_unstable(p(1)));
 }
 
@@ -122,7 +120,7 @@ fn t_166_a_long_note_fails_its_partition_alone_and_is_counted_in_utf_16() {
 fn a_partition_that_is_gone_fails_alone() {
     let mut world = World::new();
     let offsets = vec![new_offset(p(0), 1), new_offset(p(10), 1)];
-    assert_eq!(world.commit_all(&nobody(), offsets), Ok(vec![Ok(()), Err(OffsetError::UnknownPartition)]));
+    assert_eq!(world.commit_all(&nobody(), offsets), [Ok(()), Err(OffsetError::UnknownPartition)]);
 }
 
 #[test]
@@ -136,7 +134,7 @@ fn t_171_only_a_plain_commit_renews_the_session() {
     let owner = world.init("t");
     world.pass(9_000);
     let staged = world.stage_as("t", owner, &me("a", generation), false, vec![new_offset(p(0), 1)]);
-    assert_eq!(staged, Ok(vec![Ok(())]));
+    assert_eq!(staged, [Ok(())]);
     world.pass(1_000);
     assert_eq!(world.heartbeat(&me("a", generation)), Err(HeartbeatError::UnknownMember));
 }
@@ -359,4 +357,17 @@ fn b_45_b_46_an_abandoned_transaction_ends_and_offsets_are_stable_again() {
     assert!(!world.is_unstable(p(0)));
     assert_eq!(world.fetch(p(0)), Some(1));
     world.restart();
+}
+
+#[test]
+fn t_161_without_a_partition_that_exists_nothing_else_is_looked_at() {
+    let mut world = World::new();
+    let owner = world.init("t");
+    let result = world.stage_as("t", owner, &me("ghost", 4), false, vec![new_offset(p(10), 1)]);
+    assert_eq!(result, [Err(OffsetError::UnknownPartition)]);
+    assert!(world.shard.transactions().get("t").unwrap().offset_partitions().is_empty());
+    let both = vec![new_offset(p(10), 1), new_offset(p(0), 1)];
+    let fenced = Err(OffsetError::Fenced(CommitFencing::UnknownGroup));
+    assert_eq!(world.commit_all(&me("ghost", 4), both), [Err(OffsetError::UnknownPartition), fenced]);
+    assert_eq!(world.delete_offsets(&[p(10)]), Ok(vec![Err(OffsetDeleteError::UnknownPartition)]));
 }

@@ -157,7 +157,8 @@ proptest! {
     fn plain_offsets_are_kept(offsets in prop::collection::vec((0..3i32, 0..100i64), 1..10)) {
         let mut world = World::new();
         let asked = offsets.iter().map(|(at, value)| new_offset(p(*at), *value)).collect();
-        world.commit_all(&nobody(), asked).unwrap();
+        let results = world.commit_all(&nobody(), asked);
+        prop_assert!(results.iter().all(Result::is_ok));
         world.restart();
         for (at, _) in &offsets {
             let last = offsets.iter().rev().find(|(other, _)| other == at).map(|(_, value)| *value);
