@@ -119,8 +119,8 @@ pub(crate) fn ottla(
     let mut command = Command::new(binary);
     command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]);
     command.arg("--data").arg(data);
-    let advertised = format!("PLAINTEXT://127.0.0.1:{advertised}");
-    for (name, value) in SETTINGS.into_iter().chain([("advertised.listeners", advertised.as_str())]) {
+    command.args(["--advertise", &format!("127.0.0.1:{advertised}")]);
+    for (name, value) in SETTINGS {
         command.args(["--set", &format!("{name}={value}")]);
     }
     command.stdin(Stdio::null()).stdout(out).stderr(err);
