@@ -3,17 +3,32 @@
 //! An API's file has `answer(ctx, caller, request, version)`, which returns the response, or an [`Outcome`], or a `Result` whose
 //! error closes the connection. To serve one more API: write its file, add its line to the table.
 
+mod alter_configs;
 mod api_versions;
+mod create_partitions;
+mod create_topics;
+mod delete_topics;
+mod describe_acls;
+mod describe_cluster;
+mod describe_configs;
+mod describe_log_dirs;
+mod describe_quorum;
+mod describe_topic_partitions;
+mod incremental_alter_configs;
 mod metadata;
+
+mod config_rows;
 mod topic_error;
 
 use crate::context::{Caller, Context, NoRandomness};
 use crate::host::HostGone;
 use crate::net::{Answerer, Answering, Reply};
 use bytes::Bytes;
+use ottla_core::catalog::CatalogAnswer;
+use ottla_core::{Answer, Input, Ticket};
 use ottla_wire::frame::{self, RequestHeader};
-use ottla_wire::messages::{ApiVersionsRequest, MetadataRequest};
-use ottla_wire::{ApiKey, DecodeError, Message, Reader, Request, Response, Text, Versions};
+use ottla_wire::{ApiKey, DecodeError, Message, Reader, Request, Response, Text, Versions, messages};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -62,8 +77,6 @@ pub(crate) enum Broken {
 const TOPIC_OPERATIONS: i32 = 0x0df8;
 /// What anybody may do with the cluster.
 const CLUSTER_OPERATIONS: i32 = 0x1fa0;
-/// The leader epoch of every partition: its one leader never changed.
-const LEADER_EPOCH: i32 = 0;
 
 /// A request whose header has been read.
 struct Incoming {
@@ -85,9 +98,9 @@ macro_rules! apis {
     ($($file:ident: $request:ident;)*) => {
         /// The APIs that are served, by number.
         const APIS: &[Api] = &[$(Api {
-            key: $request::KEY,
+            key: messages::$request::KEY,
             begin: |mut incoming| {
-                let request = $request::decode(&mut incoming.body, incoming.version)?;
+                let request = messages::$request::decode(&mut incoming.body, incoming.version)?;
                 Ok(Box::pin(async move {
                     let Incoming { ctx, caller, version, correlation_id, .. } = incoming;
                     let outcome = $file::answer(&ctx, &caller, request, version).await;
@@ -101,6 +114,17 @@ macro_rules! apis {
 apis! {
     metadata: MetadataRequest;
     api_versions: ApiVersionsRequest;
+    create_topics: CreateTopicsRequest;
+    delete_topics: DeleteTopicsRequest;
+    describe_acls: DescribeAclsRequest;
+    describe_configs: DescribeConfigsRequest;
+    alter_configs: AlterConfigsRequest;
+    describe_log_dirs: DescribeLogDirsRequest;
+    create_partitions: CreatePartitionsRequest;
+    incremental_alter_configs: IncrementalAlterConfigsRequest;
+    describe_quorum: DescribeQuorumRequest;
+    describe_cluster: DescribeClusterRequest;
+    describe_topic_partitions: DescribeTopicPartitionsRequest;
 }
 
 impl Api {
@@ -133,6 +157,28 @@ fn reply<T: Response>(outcome: Outcome<T>, caller: &Caller, correlation_id: i32,
 /// One line for the log: who, what, why.
 fn refusal(caller: &Caller, key: ApiKey, version: i16, why: impl std::fmt::Display) -> String {
     format!("client {:?}, {key} version {version}: {why}", caller.client_id)
+}
+
+/// Asks the catalog.
+async fn ask_catalog(
+    ctx: &Context,
+    make: impl FnOnce(Ticket) -> Input + Send + 'static,
+) -> Result<CatalogAnswer, Broken> {
+    match ctx.host.ask(make).await? {
+        Answer::Catalog(answer) => Ok(answer),
+        _ => Err(Broken::OtherAnswer),
+    }
+}
+
+/// The items whose name occurs once, and the names that occur more often.
+fn named_once<T, K: Ord + Clone>(items: Vec<T>, name: impl Fn(&T) -> K) -> (Vec<T>, Vec<K>) {
+    let mut counts: BTreeMap<K, usize> = BTreeMap::new();
+    for item in &items {
+        *counts.entry(name(item)).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > 1);
+    let once = items.into_iter().filter(|item| !counts.contains_key(&name(item))).collect();
+    (once, counts.into_keys().collect())
 }
 
 /// The context as what connections ask.

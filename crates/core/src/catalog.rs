@@ -9,6 +9,7 @@ pub use ask::{
     AlterConfigs, CatalogAnswer, ConfigChange, ConfigOp, ConfigTarget, CreatePartitions, CreateTopics,
     DeleteTopics, NewTopic, TopicError, TopicRef, TopicResult,
 };
+pub use judge::check_name;
 
 use crate::config::{Settings, TopicSettings};
 use ottla_types::record::{

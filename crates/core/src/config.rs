@@ -30,10 +30,3 @@ pub fn check_dynamic_broker_config(name: &str, value: &str) -> Result<(), Config
     }
     key.kind.check(name, value)
 }
-
-pub(crate) fn check_known(name: &str) -> Result<(), ConfigError> {
-    if topic::find(name).is_some() || broker::find(name).is_some() {
-        return Ok(());
-    }
-    Err(ConfigError::UnknownKey(name.to_owned()))
-}

@@ -1,11 +1,12 @@
 //! Metadata 0-13: the broker, and topics with their partitions; creates topics that are asked for by name, if configured.
 //! Left out: racks. There is one broker: it leads every partition and is the controller.
 
-use super::topic_error;
+use super::{Broken, ask_catalog, topic_error};
 use crate::context::{Caller, Context, random_topic_id, to_topic_id, to_uuid};
 use crate::host::HostGone;
-use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic, Topic};
-use ottla_core::{Answer, Input};
+use ottla_core::Input;
+use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic, Topic, TopicError};
+use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicId;
 use ottla_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
@@ -39,7 +40,7 @@ pub(crate) async fn answer(
     _caller: &Caller,
     request: MetadataRequest,
     version: i16,
-) -> Result<MetadataResponse, super::Broken> {
+) -> Result<MetadataResponse, Broken> {
     let Some(wanted) = wanted(&request, version) else { return Ok(refused(&request)) };
     let mut topics = match wanted {
         Wanted::All => all(ctx).await?,
@@ -107,19 +108,19 @@ async fn by_name(
     ctx: &Context,
     names: Vec<String>,
     may_create: bool,
-) -> Result<Vec<MetadataResponseTopic>, super::Broken> {
+) -> Result<Vec<MetadataResponseTopic>, Broken> {
     let (mut found, creates) = look_up(ctx, names.clone()).await?;
     let missing: Vec<String> = names.iter().filter(|name| !found.contains_key(*name)).cloned().collect();
     let mut errors = BTreeMap::new();
-    if !missing.is_empty() {
-        errors = create(ctx, missing.clone(), may_create && creates).await?;
+    if may_create && creates && !missing.is_empty() {
+        errors = create(ctx, missing.clone()).await?;
         found.append(&mut look_up(ctx, missing).await?.0);
     }
     let topic = |name: String| match found.remove(&name) {
         Some(topic) => present(ctx, topic),
         None => {
-            let error = errors.get(&name).copied().unwrap_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-            absent(Some(name.into()), Uuid::ZERO, error)
+            let error = errors.remove(&name).unwrap_or_else(|| topic_error::missing(&name));
+            absent(Some(name.into()), Uuid::ZERO, topic_error::explain(&error).0)
         }
     };
     Ok(names.into_iter().map(topic).collect())
@@ -138,12 +139,8 @@ async fn look_up(ctx: &Context, names: Vec<String>) -> Result<(BTreeMap<String, 
     look.await
 }
 
-/// Creates topics as the broker's defaults say, or only finds out why they could not be; gives the errors by name.
-async fn create(
-    ctx: &Context,
-    names: Vec<String>,
-    for_real: bool,
-) -> Result<BTreeMap<String, ErrorCode>, super::Broken> {
+/// Creates topics as the broker's defaults say; gives the errors by name.
+async fn create(ctx: &Context, names: Vec<String>) -> Result<BTreeMap<String, TopicError>, Broken> {
     let mut topics = Vec::with_capacity(names.len());
     for name in &names {
         topics.push(NewTopic {
@@ -155,12 +152,11 @@ async fn create(
             configs: BTreeMap::new(),
         });
     }
-    let ask = move |ticket| Input::CreateTopics(CreateTopics { ticket, topics, validate_only: !for_real });
-    let Answer::Catalog(CatalogAnswer::Created(results)) = ctx.host.ask(ask).await? else {
-        return Err(super::Broken::OtherAnswer);
+    let make = move |ticket| Input::CreateTopics(CreateTopics { ticket, topics, validate_only: false });
+    let CatalogAnswer::Created(results) = ask_catalog(ctx, make).await? else {
+        return Err(Broken::OtherAnswer);
     };
-    let judged = names.into_iter().zip(results);
-    Ok(judged.filter_map(|(name, result)| Some((name, topic_error::explain(&result.err()?).0))).collect())
+    Ok(names.into_iter().zip(results).filter_map(|(name, result)| Some((name, result.err()?))).collect())
 }
 
 fn broker(ctx: &Context) -> MetadataResponseBroker {
@@ -177,7 +173,7 @@ fn present(ctx: &Context, topic: Seen) -> MetadataResponseTopic {
     let partition = |partition_index| MetadataResponsePartition {
         partition_index,
         leader_id: ctx.node_id,
-        leader_epoch: super::LEADER_EPOCH,
+        leader_epoch: LEADER_EPOCH,
         replica_nodes: only.clone(),
         isr_nodes: only.clone(),
         ..Default::default()

@@ -1,6 +1,6 @@
 //! Kafka's error codes and messages for what the catalog refuses.
 
-use ottla_core::catalog::TopicError;
+use ottla_core::catalog::{TopicError, check_name};
 use ottla_core::config::ConfigError;
 use ottla_wire::ErrorCode;
 
@@ -27,6 +27,14 @@ pub(super) fn explain(error: &TopicError) -> (ErrorCode, String) {
             ErrorCode::TOPIC_DELETION_DISABLED,
             "topics cannot be deleted here: delete.topic.enable is false".to_owned(),
         ),
+    }
+}
+
+/// Why a topic is not there: its name is not legal, or simply no topic has it.
+pub(super) fn missing(name: &str) -> TopicError {
+    match check_name(name) {
+        Err(illegal) => illegal,
+        Ok(()) => TopicError::UnknownName(name.to_owned()),
     }
 }
 

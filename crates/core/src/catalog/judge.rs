@@ -44,7 +44,6 @@ impl Catalog {
         if self.by_name.contains_key(&topic.name) {
             return Err(TopicError::Exists(topic.name.clone()));
         }
-        self.check_similar(&topic.name)?;
         let partitions = self.judge_partitions(topic)?;
         let configs = judge_configs(&topic.configs)?;
         Ok(TopicCreated {
@@ -54,21 +53,6 @@ impl Catalog {
             configs: pairs(&configs),
             at: now,
         })
-    }
-
-    /// Names that differ in '.' and '_' only would collide in metric names, so Kafka refuses them.
-    fn check_similar(&self, name: &str) -> Result<(), TopicError> {
-        if !name.contains(['.', '_']) {
-            return Ok(());
-        }
-        let folded = name.replace('.', "_");
-        let clash = self.by_name.keys().find(|other| other.replace('.', "_") == folded);
-        match clash {
-            Some(other) => Err(TopicError::BadName(format!(
-                "topic '{name}' collides with existing topic '{other}': '.' and '_' count as the same"
-            ))),
-            None => Ok(()),
-        }
     }
 
     fn judge_partitions(&self, topic: &NewTopic) -> Result<i32, TopicError> {
@@ -223,8 +207,8 @@ fn changed(
                 check(name, &value)?;
                 configs.insert(name.clone(), value);
             }
+            // Kafka does not mind if there is no such key.
             None => {
-                config::check_known(name)?;
                 configs.remove(name);
             }
         }
@@ -255,7 +239,11 @@ fn names_given_twice<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<Strin
     names.filter(|name| !seen.insert(*name)).map(str::to_owned).collect()
 }
 
-fn check_name(name: &str) -> Result<(), TopicError> {
+/// Checks that a topic may have this name.
+///
+/// # Errors
+/// It is empty, too long, a path of dots, or has other characters than letters, digits, '.', '_' and '-'.
+pub fn check_name(name: &str) -> Result<(), TopicError> {
     let why = if name.is_empty() {
         "a topic name must not be empty".to_owned()
     } else if name == "." || name == ".." {

@@ -59,6 +59,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Some("log.cleaner.delete.retention.ms"),
         "how long compaction keeps the marks of deleted keys, in milliseconds",
     ),
+    key("errors.deadletterqueue.group.enable", Kind::Boolean, "false", None, NO_EFFECT),
     key("file.delete.delay.ms", ANY_LONG, "60000", Some("log.segment.delete.delay.ms"), NO_EFFECT),
     key(
         "flush.messages",
@@ -85,6 +86,13 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         "9223372036854775807",
         Some("log.cleaner.max.compaction.lag.ms"),
         "the longest a record may stay out of compaction, in milliseconds",
+    ),
+    key(
+        "max.decompressed.message.bytes",
+        Kind::Int(0, i32::MAX),
+        "2147483639",
+        Some("max.decompressed.message.bytes"),
+        NO_EFFECT,
     ),
     key(
         "max.message.bytes",
@@ -130,6 +138,14 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
     ),
     key("min.insync.replicas", Kind::Int(1, i32::MAX), "1", Some("min.insync.replicas"), NO_EFFECT),
     key("preallocate", Kind::Boolean, "false", Some("log.preallocate"), NO_EFFECT),
+    key(
+        "remote.copy.lag.bytes",
+        Kind::Long(-2, i64::MAX),
+        "-1",
+        Some("log.remote.copy.lag.bytes"),
+        NO_EFFECT,
+    ),
+    key("remote.copy.lag.ms", Kind::Long(-2, i64::MAX), "0", Some("log.remote.copy.lag.ms"), NO_EFFECT),
     key("remote.log.copy.disable", Kind::Boolean, "false", None, NO_EFFECT),
     key("remote.log.delete.on.disable", Kind::Boolean, "false", None, NO_EFFECT),
     key("remote.storage.enable", Kind::Boolean, "false", None, NO_EFFECT),

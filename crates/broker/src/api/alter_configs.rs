@@ -1,0 +1,173 @@
+//! AlterConfigs 0-2 and IncrementalAlterConfigs 0-1 (KIP-339): configuration of topics (resource type 2) and of the broker (4).
+//! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
+//! The broker's configuration set while it runs is one set, whether it is named by its id or, as the cluster's default, by nothing.
+
+use super::{Broken, ask_catalog, named_once, topic_error};
+use crate::context::{Caller, Context};
+use ottla_core::Input;
+use ottla_core::catalog::{AlterConfigs, CatalogAnswer, ConfigChange, ConfigOp, ConfigTarget, TopicError};
+use ottla_wire::messages::{
+    AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, alter_configs_response, incremental_alter_configs_response,
+};
+use ottla_wire::{ErrorCode, Text};
+
+/// Resource types, as in KIP-133.
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+
+/// What is to change about one resource, as either API has it.
+struct Asked {
+    resource_type: i8,
+    resource_name: Text,
+    replace: bool,
+    /// Key, number of the operation, value.
+    ops: Vec<(Text, i8, Option<Text>)>,
+}
+
+/// What came of it: the resource, the code and the words.
+struct Judged {
+    resource_type: i8,
+    resource_name: Text,
+    error: ErrorCode,
+    message: Option<Text>,
+}
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: AlterConfigsRequest,
+    _version: i16,
+) -> Result<AlterConfigsResponse, Broken> {
+    let asked = request.resources.into_iter().map(|resource| Asked {
+        resource_type: resource.resource_type,
+        resource_name: resource.resource_name,
+        replace: true,
+        ops: resource.configs.into_iter().map(|config| (config.name, SET, config.value)).collect(),
+    });
+    let row = |judged: Judged| alter_configs_response::AlterConfigsResourceResponse {
+        error_code: judged.error.0,
+        error_message: judged.message,
+        resource_type: judged.resource_type,
+        resource_name: judged.resource_name,
+        ..Default::default()
+    };
+    let judged = alter(ctx, asked.collect(), request.validate_only).await?;
+    Ok(AlterConfigsResponse { responses: judged.into_iter().map(row).collect(), ..Default::default() })
+}
+
+/// IncrementalAlterConfigs.
+pub(crate) async fn answer_incremental(
+    ctx: &Context,
+    _caller: &Caller,
+    request: IncrementalAlterConfigsRequest,
+    _version: i16,
+) -> Result<IncrementalAlterConfigsResponse, Broken> {
+    let asked = request.resources.into_iter().map(|resource| Asked {
+        resource_type: resource.resource_type,
+        resource_name: resource.resource_name,
+        replace: false,
+        ops: resource
+            .configs
+            .into_iter()
+            .map(|config| (config.name, config.config_operation, config.value))
+            .collect(),
+    });
+    let row = |judged: Judged| incremental_alter_configs_response::AlterConfigsResourceResponse {
+        error_code: judged.error.0,
+        error_message: judged.message,
+        resource_type: judged.resource_type,
+        resource_name: judged.resource_name,
+        ..Default::default()
+    };
+    let judged = alter(ctx, asked.collect(), request.validate_only).await?;
+    Ok(IncrementalAlterConfigsResponse {
+        responses: judged.into_iter().map(row).collect(),
+        ..Default::default()
+    })
+}
+
+async fn alter(ctx: &Context, asked: Vec<Asked>, validate_only: bool) -> Result<Vec<Judged>, Broken> {
+    let key = |asked: &Asked| (asked.resource_type, asked.resource_name.clone());
+    let (asked, twice) = named_once(asked, key);
+    let invalid = |resource: (i8, Text), why: &str| Judged {
+        resource_type: resource.0,
+        resource_name: resource.1,
+        error: ErrorCode::INVALID_REQUEST,
+        message: Some(why.into()),
+    };
+    let mut judged: Vec<Judged> =
+        twice.into_iter().map(|resource| invalid(resource, "the resource is named twice")).collect();
+    let mut targets = Vec::with_capacity(asked.len());
+    let mut changes = Vec::with_capacity(asked.len());
+    for one in asked {
+        let resource = key(&one);
+        match change(ctx, one) {
+            Ok(change) => {
+                changes.push(change);
+                targets.push(resource);
+            }
+            Err(why) => judged.push(invalid(resource, &why)),
+        }
+    }
+    let make = move |ticket| Input::AlterConfigs(AlterConfigs { ticket, changes, validate_only });
+    let CatalogAnswer::ConfigsAltered(results) = ask_catalog(ctx, make).await? else {
+        return Err(Broken::OtherAnswer);
+    };
+    judged.extend(targets.into_iter().zip(results).map(|((resource_type, resource_name), result)| {
+        let (error, message) = match result {
+            Ok(()) => (ErrorCode::NONE, None),
+            Err(error) => refusal(resource_type, error),
+        };
+        Judged { resource_type, resource_name, error, message }
+    }));
+    Ok(judged)
+}
+
+/// Kafka calls a bad value of a topic INVALID_CONFIG and a bad value of the broker INVALID_REQUEST.
+fn refusal(resource_type: i8, error: TopicError) -> (ErrorCode, Option<Text>) {
+    let (code, message) = topic_error::explain(&match error {
+        TopicError::UnknownName(name) => topic_error::missing(&name),
+        other => other,
+    });
+    let bad_for_broker = resource_type == BROKER && code == ErrorCode::INVALID_CONFIG;
+    (if bad_for_broker { ErrorCode::INVALID_REQUEST } else { code }, Some(message.into()))
+}
+
+fn change(ctx: &Context, asked: Asked) -> Result<ConfigChange, String> {
+    let name = &asked.resource_name[..];
+    let target = match asked.resource_type {
+        TOPIC if name.is_empty() => return Err("a topic's configuration needs the topic's name".to_owned()),
+        TOPIC => ConfigTarget::Topic(name.to_owned()),
+        BROKER if name.is_empty() || name.parse() == Ok(ctx.node_id) => ConfigTarget::Broker,
+        BROKER => return Err(format!("the only broker here is {}, not '{name}'", ctx.node_id)),
+        other => {
+            return Err(format!(
+                "configuration of resource type {other} is not served; 2 (topic) and 4 (broker) are"
+            ));
+        }
+    };
+    let (ops, twice) = named_once(asked.ops, |(key, ..)| key.clone());
+    if let Some(key) = twice.first() {
+        return Err(format!("the key '{key}' is named twice"));
+    }
+    let ops = ops.into_iter().map(|(key, number, value)| Ok((String::from(&key), op(&key, number, value)?)));
+    Ok(ConfigChange { target, replace: asked.replace, ops: ops.collect::<Result<_, String>>()? })
+}
+
+/// The number of the operation that gives a key a value.
+const SET: i8 = 0;
+
+fn op(key: &str, number: i8, value: Option<Text>) -> Result<ConfigOp, String> {
+    let needed =
+        |value: Option<Text>| value.map(String::from).ok_or_else(|| format!("'{key}' needs a value"));
+    match number {
+        SET => Ok(ConfigOp::Set(needed(value)?)),
+        1 => Ok(ConfigOp::Delete),
+        2 => Ok(ConfigOp::Append(needed(value)?)),
+        3 => Ok(ConfigOp::Subtract(needed(value)?)),
+        other => Err(format!(
+            "'{key}': no operation has the number {other}; 0 sets, 1 deletes, 2 appends, 3 subtracts"
+        )),
+    }
+}

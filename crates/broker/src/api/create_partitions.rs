@@ -1,0 +1,81 @@
+//! CreatePartitions 0-3: raises the number of partitions of topics, or judges whether it could be.
+//! Left out: throttling (KIP-599) and the time limit.
+
+use super::{Broken, ask_catalog, named_once, topic_error};
+use crate::context::{Caller, Context};
+use crate::host::HostGone;
+use ottla_core::Input;
+use ottla_core::catalog::{CatalogAnswer, CreatePartitions, TopicError};
+use ottla_wire::Text;
+use ottla_wire::messages::create_partitions_request::CreatePartitionsTopic;
+use ottla_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
+use ottla_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: CreatePartitionsRequest,
+    _version: i16,
+) -> Result<CreatePartitionsResponse, Broken> {
+    let (asked, twice) = named_once(request.topics, |topic| topic.name.clone());
+    let duplicate = || TopicError::BadRequest("the topic is named twice".to_owned());
+    let mut results: Vec<_> = twice.into_iter().map(|name| row(name, Err(duplicate()))).collect();
+    let mut names = Vec::with_capacity(asked.len());
+    let mut topics = Vec::with_capacity(asked.len());
+    for topic in asked {
+        match check_assignments(ctx, &topic).await? {
+            Ok(()) => {
+                topics.push((String::from(&topic.name), topic.count));
+                names.push(topic.name);
+            }
+            Err(error) => results.push(row(topic.name, Err(error))),
+        }
+    }
+    let validate_only = request.validate_only;
+    let make = move |ticket| Input::CreatePartitions(CreatePartitions { ticket, topics, validate_only });
+    let CatalogAnswer::PartitionsCreated(judged) = ask_catalog(ctx, make).await? else {
+        return Err(Broken::OtherAnswer);
+    };
+    results.extend(names.into_iter().zip(judged).map(|(name, result)| row(name, result.map(drop))));
+    Ok(CreatePartitionsResponse { results, ..Default::default() })
+}
+
+/// If the client chose brokers for the new partitions: a list for each of them, naming the one broker there is.
+async fn check_assignments(
+    ctx: &Context,
+    topic: &CreatePartitionsTopic,
+) -> Result<Result<(), TopicError>, HostGone> {
+    let Some(assignments) = &topic.assignments else { return Ok(Ok(())) };
+    let name = String::from(&topic.name);
+    let look =
+        ctx.host.read(move |shard, _| shard.catalog().topic_named(&name).map(|topic| topic.partitions));
+    let added = match look.await? {
+        Some(now) if topic.count > now => i64::from(topic.count) - i64::from(now),
+        // Unknown, or no growth: the catalog says so.
+        _ => return Ok(Ok(())),
+    };
+    if i64::try_from(assignments.len()) != Ok(added) {
+        let given = assignments.len();
+        let why = format!("{added} partitions are added, but {given} are assigned to brokers");
+        return Ok(Err(TopicError::BadAssignment(why)));
+    }
+    let node = ctx.node_id;
+    let elsewhere = assignments.iter().any(|one| one.broker_ids.to_vec() != [node]);
+    Ok(if elsewhere {
+        let why = format!("partitions must be assigned to broker {node} alone, the only one here");
+        Err(TopicError::BadAssignment(why))
+    } else {
+        Ok(())
+    })
+}
+
+fn row(name: Text, result: Result<(), TopicError>) -> CreatePartitionsTopicResult {
+    let Err(error) = result else { return CreatePartitionsTopicResult { name, ..Default::default() } };
+    let (code, message) = topic_error::explain(&error);
+    CreatePartitionsTopicResult {
+        name,
+        error_code: code.0,
+        error_message: Some(message.into()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,94 @@
+//! CreateTopics 2-7: creates topics, or judges whether they could be.
+//! Left out: throttling of creations (KIP-599), policies, and the time limit: a topic is there when the answer is.
+
+use super::config_rows::{Layers, Row};
+use super::{Broken, ask_catalog, named_once, topic_error};
+use crate::context::{Caller, Context, random_topic_id, to_uuid};
+use ottla_core::Input;
+use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic, TopicError, TopicResult};
+use ottla_wire::messages::create_topics_request::CreatableTopic;
+use ottla_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
+use ottla_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
+use ottla_wire::{ErrorCode, Text};
+use std::collections::BTreeMap;
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: CreateTopicsRequest,
+    version: i16,
+) -> Result<CreateTopicsResponse, Broken> {
+    let (asked, twice) = named_once(request.topics, |topic| topic.name.clone());
+    let mut topics = Vec::with_capacity(asked.len());
+    for topic in &asked {
+        topics.push(new_topic(topic)?);
+    }
+    let validate_only = request.validate_only;
+    let make = move |ticket| Input::CreateTopics(CreateTopics { ticket, topics, validate_only });
+    let CatalogAnswer::Created(results) = ask_catalog(ctx, make).await? else {
+        return Err(Broken::OtherAnswer);
+    };
+    // Versions before 5 have no room for the configuration.
+    let layers = if version >= 5 { Some(ctx.host.read(|shard, _| Layers::of(shard)).await?) } else { None };
+    let mut topics = Vec::with_capacity(asked.len());
+    for (topic, result) in asked.into_iter().zip(results) {
+        topics.push(match result {
+            Ok(created) => done(topic, &created, layers.as_ref()),
+            Err(error) => refused(topic.name, &error),
+        });
+    }
+    let duplicate = || TopicError::BadRequest("the topic is named twice".to_owned());
+    topics.extend(twice.into_iter().map(|name| refused(name, &duplicate())));
+    Ok(CreateTopicsResponse { topics, ..Default::default() })
+}
+
+fn new_topic(topic: &CreatableTopic) -> Result<NewTopic, Broken> {
+    let assigned = topic.assignments.iter();
+    let configs = topic.configs.iter();
+    Ok(NewTopic {
+        name: String::from(&topic.name),
+        id: random_topic_id()?,
+        partitions: topic.num_partitions,
+        replication_factor: topic.replication_factor,
+        assignments: assigned.map(|one| (one.partition_index, one.broker_ids.to_vec())).collect(),
+        configs: configs.map(|one| (String::from(&one.name), one.value.as_ref().map(String::from))).collect(),
+    })
+}
+
+fn done(topic: CreatableTopic, created: &TopicResult, layers: Option<&Layers>) -> CreatableTopicResult {
+    let own: BTreeMap<String, String> = topic
+        .configs
+        .iter()
+        .filter_map(|one| Some((String::from(&one.name), String::from(one.value.as_ref()?))))
+        .collect();
+    let rows = layers.map(|layers| layers.topic(&own)).unwrap_or_default();
+    CreatableTopicResult {
+        name: topic.name,
+        topic_id: to_uuid(created.id),
+        error_message: None,
+        num_partitions: created.partitions,
+        replication_factor: 1,
+        configs: Some(rows.into_iter().map(config).collect()),
+        ..Default::default()
+    }
+}
+
+fn config(row: Row) -> CreatableTopicConfigs {
+    CreatableTopicConfigs {
+        config_source: row.source() as i8,
+        name: row.name.into(),
+        value: row.value.map(Text::from),
+        read_only: row.read_only,
+        ..Default::default()
+    }
+}
+
+fn refused(name: Text, error: &TopicError) -> CreatableTopicResult {
+    let (code, message): (ErrorCode, String) = topic_error::explain(error);
+    CreatableTopicResult {
+        name,
+        error_code: code.0,
+        error_message: Some(message.into()),
+        ..Default::default()
+    }
+}

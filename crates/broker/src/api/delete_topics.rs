@@ -1,0 +1,79 @@
+//! DeleteTopics 1-6: deletes topics by name, or by id from version 6 on.
+//! Left out: the time limit: a topic is gone when the answer is there.
+
+use super::{Broken, ask_catalog, named_once, topic_error};
+use crate::context::{Caller, Context, to_topic_id, to_uuid};
+use ottla_core::Input;
+use ottla_core::catalog::{CatalogAnswer, DeleteTopics, TopicError, TopicRef};
+use ottla_wire::messages::delete_topics_request::DeleteTopicState;
+use ottla_wire::messages::delete_topics_response::DeletableTopicResult;
+use ottla_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DeleteTopicsRequest,
+    version: i16,
+) -> Result<DeleteTopicsResponse, Broken> {
+    let asked = if version >= 6 { request.topics } else { by_name(request) };
+    let (asked, twice) = named_once(asked, |topic| (topic.name.clone(), topic.topic_id));
+    let mut responses: Vec<_> = twice
+        .into_iter()
+        .map(|(name, topic_id)| {
+            let topic = DeleteTopicState { name, topic_id, ..Default::default() };
+            refused(&topic, &TopicError::BadRequest("the topic is named twice".to_owned()))
+        })
+        .collect();
+    let mut asked_for = Vec::with_capacity(asked.len());
+    let mut topics = Vec::with_capacity(asked.len());
+    for topic in asked {
+        match reference(&topic) {
+            Ok(found) => {
+                topics.push(found);
+                asked_for.push(topic);
+            }
+            Err(why) => responses.push(refused(&topic, &why)),
+        }
+    }
+    let make = move |ticket| Input::DeleteTopics(DeleteTopics { ticket, topics });
+    let CatalogAnswer::Deleted(results) = ask_catalog(ctx, make).await? else {
+        return Err(Broken::OtherAnswer);
+    };
+    responses.extend(asked_for.iter().zip(results).map(|(topic, result)| match result {
+        Ok(gone) => DeletableTopicResult {
+            name: Some(gone.name.into()),
+            topic_id: to_uuid(gone.id),
+            ..Default::default()
+        },
+        Err(error) => refused(topic, &error),
+    }));
+    Ok(DeleteTopicsResponse { responses, ..Default::default() })
+}
+
+fn by_name(request: DeleteTopicsRequest) -> Vec<DeleteTopicState> {
+    let topic = |name| DeleteTopicState { name: Some(name), ..Default::default() };
+    request.topic_names.into_iter().map(topic).collect()
+}
+
+/// A topic is meant by its name or by its id, not by both.
+fn reference(topic: &DeleteTopicState) -> Result<TopicRef, TopicError> {
+    match (&topic.name, topic.topic_id.is_zero()) {
+        (Some(name), true) => Ok(TopicRef::Name(String::from(name))),
+        (None, false) => Ok(TopicRef::Id(to_topic_id(topic.topic_id))),
+        (Some(_), false) => {
+            Err(TopicError::BadRequest("give the name or the id of a topic, not both".to_owned()))
+        }
+        (None, true) => Err(TopicError::BadRequest("give the name or the id of a topic".to_owned())),
+    }
+}
+
+fn refused(topic: &DeleteTopicState, error: &TopicError) -> DeletableTopicResult {
+    let (code, message) = topic_error::explain(error);
+    DeletableTopicResult {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        error_code: code.0,
+        error_message: Some(message.into()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,18 @@
+//! DescribeAcls 1-3: SECURITY_DISABLED, as there are no ACLs.
+
+use crate::context::{Caller, Context};
+use ottla_wire::messages::{DescribeAclsRequest, DescribeAclsResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    _ctx: &Context,
+    _caller: &Caller,
+    _request: DescribeAclsRequest,
+    _version: i16,
+) -> DescribeAclsResponse {
+    DescribeAclsResponse {
+        error_code: ErrorCode::SECURITY_DISABLED.0,
+        error_message: Some(Text::from_static("this broker has no authorizer: everybody may do everything")),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,141 @@
+//! DescribeConfigs 1-4: configuration of topics (resource type 2) and of the broker (4).
+//! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
+//! The broker's configuration set while it runs is one set, shown by the broker's id and, as the cluster's default, by no name.
+
+use super::config_rows::{Layers, Row, Source, Synonym};
+use super::{Broken, topic_error};
+use crate::context::{Caller, Context};
+use ottla_core::config::Kind;
+use ottla_wire::messages::describe_configs_request::DescribeConfigsResource;
+use ottla_wire::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use ottla_wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use ottla_wire::{ErrorCode, Text};
+use std::collections::BTreeMap;
+
+/// A topic's own configuration, by topic name.
+type Own = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Resource types, as in KIP-133.
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+
+/// What the answer shows of each key besides its value.
+#[derive(Clone, Copy)]
+struct Detail {
+    synonyms: bool,
+    documentation: bool,
+}
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DescribeConfigsRequest,
+    _version: i16,
+) -> Result<DescribeConfigsResponse, Broken> {
+    let topics = request.resources.iter().filter(|resource| resource.resource_type == TOPIC);
+    let names: Vec<String> = topics.map(|resource| String::from(&resource.resource_name)).collect();
+    let look = ctx.host.read(move |shard, _| {
+        let own = |name: String| {
+            let configs = shard.catalog().topic_named(&name)?.configs.clone();
+            Some((name, configs))
+        };
+        (Layers::of(shard), names.into_iter().filter_map(own).collect::<Own>())
+    });
+    let (layers, own) = look.await?;
+    let detail = Detail { synonyms: request.include_synonyms, documentation: request.include_documentation };
+    let result = |resource: DescribeConfigsResource| match rows(ctx, &layers, &own, &resource) {
+        Ok(rows) => found(resource, rows, detail),
+        Err((code, message)) => DescribeConfigsResult {
+            error_code: code.0,
+            error_message: Some(message.into()),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name,
+            ..Default::default()
+        },
+    };
+    let results = request.resources.into_iter().map(result).collect();
+    Ok(DescribeConfigsResponse { results, ..Default::default() })
+}
+
+fn rows(
+    ctx: &Context,
+    layers: &Layers,
+    own: &Own,
+    resource: &DescribeConfigsResource,
+) -> Result<Vec<Row>, (ErrorCode, String)> {
+    let name = &resource.resource_name[..];
+    match resource.resource_type {
+        TOPIC => match own.get(name) {
+            Some(own) => Ok(layers.topic(own)),
+            None => Err(topic_error::explain(&topic_error::missing(name))),
+        },
+        BROKER if name.is_empty() => Ok(layers.cluster_default()),
+        BROKER if name.parse() == Ok(ctx.node_id) => {
+            let mut rows = layers.broker();
+            rows.append(&mut told(ctx));
+            Ok(rows)
+        }
+        BROKER => {
+            let why = format!("the only broker here is {}, not '{name}'", ctx.node_id);
+            Err((ErrorCode::INVALID_REQUEST, why))
+        }
+        other => {
+            let why =
+                format!("configuration of resource type {other} is not served; 2 (topic) and 4 (broker) are");
+            Err((ErrorCode::INVALID_REQUEST, why))
+        }
+    }
+}
+
+/// What tools look for and is not decided by configuration keys of the core.
+fn told(ctx: &Context) -> Vec<Row> {
+    let row = |name, kind, value: String, doc| {
+        let synonyms = vec![Synonym { name, value: value.clone(), source: Source::Static }];
+        Row { name, value: Some(value), read_only: true, kind, doc, synonyms }
+    };
+    let (list, id) = (Kind::List(&[]), Kind::Int(0, i32::MAX));
+    let listener = format!("PLAINTEXT://{}:{}", ctx.advertised.host, ctx.advertised.port);
+    vec![
+        row("advertised.listeners", list, listener, "where clients are told to connect"),
+        row("broker.id", id, ctx.node_id.to_string(), "another name of node.id"),
+        row("log.dirs", list, ctx.data_folder.clone(), "the data folder"),
+    ]
+}
+
+fn found(resource: DescribeConfigsResource, rows: Vec<Row>, detail: Detail) -> DescribeConfigsResult {
+    // An empty list of keys means all of them, as null does.
+    let keys = resource.configuration_keys.unwrap_or_default();
+    let wanted = |row: &Row| keys.is_empty() || keys.iter().any(|key| *key == row.name);
+    let configs = rows.into_iter().filter(wanted).map(|row| config(row, detail)).collect();
+    DescribeConfigsResult {
+        error_message: Some(Text::default()),
+        resource_type: resource.resource_type,
+        resource_name: resource.resource_name,
+        configs,
+        ..Default::default()
+    }
+}
+
+fn config(row: Row, detail: Detail) -> DescribeConfigsResourceResult {
+    let source = row.source();
+    let synonyms = row.synonyms.into_iter().filter(|_| detail.synonyms);
+    DescribeConfigsResourceResult {
+        name: Text::from_static(row.name),
+        value: row.value.map(Text::from),
+        read_only: row.read_only,
+        config_source: source as i8,
+        synonyms: synonyms
+            .map(|synonym| DescribeConfigsSynonym {
+                name: Text::from_static(synonym.name),
+                value: Some(synonym.value.into()),
+                source: synonym.source as i8,
+                ..Default::default()
+            })
+            .collect(),
+        config_type: row.kind.wire_type(),
+        documentation: detail.documentation.then(|| Text::from_static(row.doc)),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,65 @@
+//! DescribeLogDirs 1-5: the data folder, and what each partition's records take in it.
+//! Left out: total and usable bytes of the volume (-1), cordoned folders.
+
+use crate::context::{Caller, Context};
+use crate::host::HostGone;
+use ottla_core::Shard;
+use ottla_types::TopicPartition;
+use ottla_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use ottla_wire::messages::describe_log_dirs_response::{
+    DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
+use ottla_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes by topic name and partition.
+type Sizes = BTreeMap<String, BTreeMap<i32, u64>>;
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DescribeLogDirsRequest,
+    _version: i16,
+) -> Result<DescribeLogDirsResponse, HostGone> {
+    let sizes = ctx.host.read(move |shard, _| sizes(shard, request.topics)).await?;
+    let folder = DescribeLogDirsResult {
+        log_dir: ctx.data_folder.as_str().into(),
+        topics: sizes.into_iter().map(topic).collect(),
+        ..Default::default()
+    };
+    Ok(DescribeLogDirsResponse { results: vec![folder], ..Default::default() })
+}
+
+/// The sizes of the asked partitions that exist, or of all.
+fn sizes(shard: &Shard, asked: Option<Vec<DescribableLogDirTopic>>) -> Sizes {
+    let mut sizes = Sizes::new();
+    let mut add = |name: &str, partitions: BTreeSet<i32>| {
+        let Some(topic) = shard.catalog().topic_named(name) else { return };
+        for partition in partitions.into_iter().filter(|partition| topic.has(*partition)) {
+            let at = TopicPartition { topic: topic.id, partition };
+            let bytes = shard.partitions().get(at).map_or(0, |partition| partition.bytes());
+            sizes.entry(name.to_owned()).or_default().insert(partition, bytes);
+        }
+    };
+    match asked {
+        Some(topics) => topics.iter().for_each(|topic| add(&topic.topic, topic.partitions.iter().collect())),
+        None => shard
+            .catalog()
+            .topics_by_name()
+            .for_each(|topic| add(&topic.name, (0..topic.partitions).collect())),
+    }
+    sizes
+}
+
+fn topic((name, partitions): (String, BTreeMap<i32, u64>)) -> DescribeLogDirsTopic {
+    let partition = |(partition_index, bytes): (i32, u64)| DescribeLogDirsPartition {
+        partition_index,
+        partition_size: i64::try_from(bytes).unwrap_or(i64::MAX),
+        ..Default::default()
+    };
+    DescribeLogDirsTopic {
+        name: name.into(),
+        partitions: partitions.into_iter().map(partition).collect(),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,72 @@
+//! DescribeQuorum 0-2: tools ask it whether the cluster is healthy. There is no metadata quorum: the broker is shown as its one
+//! voter and leader, with offsets of 0.
+
+use crate::context::{Caller, Context};
+use crate::host::HostGone;
+use ottla_wire::messages::describe_quorum_response::{
+    Listener, Node, PartitionData, ReplicaState, TopicData,
+};
+use ottla_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
+use ottla_wire::{ErrorCode, Text};
+
+/// The topic that stands for the quorum; its one partition is 0.
+const QUORUM: &str = "__cluster_metadata";
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DescribeQuorumRequest,
+    _version: i16,
+) -> Result<DescribeQuorumResponse, HostGone> {
+    let now = ctx.host.read(|_, now| now.0).await?;
+    let mut nodes = Vec::new();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in topic.partitions {
+            let asked = partition.partition_index;
+            if topic.topic_name == QUORUM && asked == 0 {
+                partitions.push(quorum(ctx, now));
+                nodes = vec![node(ctx)];
+            } else {
+                partitions.push(unknown(asked));
+            }
+        }
+        topics.push(TopicData { topic_name: topic.topic_name, partitions, ..Default::default() });
+    }
+    Ok(DescribeQuorumResponse { error_message: Some(Text::default()), topics, nodes, ..Default::default() })
+}
+
+fn quorum(ctx: &Context, now: i64) -> PartitionData {
+    let voter = ReplicaState {
+        replica_id: ctx.node_id,
+        last_fetch_timestamp: now,
+        last_caught_up_timestamp: now,
+        ..Default::default()
+    };
+    PartitionData {
+        error_message: Some(Text::default()),
+        leader_id: ctx.node_id,
+        current_voters: vec![voter],
+        ..Default::default()
+    }
+}
+
+fn unknown(partition_index: i32) -> PartitionData {
+    PartitionData {
+        partition_index,
+        error_code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0,
+        error_message: Some(Text::from_static("not a partition of the metadata quorum")),
+        ..Default::default()
+    }
+}
+
+fn node(ctx: &Context) -> Node {
+    let listener = Listener {
+        name: Text::from_static("CONTROLLER"),
+        host: ctx.advertised.host.as_str().into(),
+        port: ctx.advertised.port,
+        ..Default::default()
+    };
+    Node { node_id: ctx.node_id, listeners: vec![listener], ..Default::default() }
+}

@@ -1,0 +1,127 @@
+//! DescribeTopicPartitions 0 (KIP-966): topics by name with their partitions, a page at a time.
+
+use super::{Broken, TOPIC_OPERATIONS, topic_error};
+use crate::context::{Caller, Context, to_uuid};
+use ottla_core::catalog::{Catalog, TopicError};
+use ottla_core::partition::LEADER_EPOCH;
+use ottla_types::TopicId;
+use ottla_wire::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
+use ottla_wire::messages::describe_topic_partitions_response::{
+    Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+};
+use ottla_wire::{ErrorCode, Numbers};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Kafka's bound on partitions in one answer (`max.request.partition.size.limit`).
+const MAX_PARTITIONS: i32 = 2000;
+
+/// A part of the answer.
+enum Entry {
+    Topic { name: String, id: TopicId, partitions: Range<i32> },
+    Missing(TopicError, String),
+}
+
+/// What fits into the answer, and where the next one starts.
+struct Page {
+    entries: Vec<Entry>,
+    next: Option<(String, i32)>,
+}
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DescribeTopicPartitionsRequest,
+    _version: i16,
+) -> Result<DescribeTopicPartitionsResponse, Broken> {
+    let names: BTreeSet<String> = request.topics.iter().map(|topic| String::from(&topic.name)).collect();
+    let from = request.cursor.as_ref().map(|at| (String::from(&at.topic_name), at.partition_index));
+    let foreign =
+        |(name, partition): &(String, i32)| *partition < 0 || !(names.is_empty() || names.contains(name));
+    if from.as_ref().is_some_and(foreign) {
+        return Ok(refused(&request));
+    }
+    let limit = request.response_partition_limit.clamp(1, MAX_PARTITIONS);
+    let page = ctx.host.read(move |shard, _| page(shard.catalog(), names, from, limit)).await?;
+    let next_cursor = page.next.map(|(name, partition_index)| Cursor {
+        topic_name: name.into(),
+        partition_index,
+        ..Default::default()
+    });
+    let topics = page.entries.into_iter().map(|entry| topic(ctx, entry)).collect();
+    Ok(DescribeTopicPartitionsResponse { topics, next_cursor, ..Default::default() })
+}
+
+/// A page of the named topics, or of all, in the order of their names.
+fn page(catalog: &Catalog, names: BTreeSet<String>, from: Option<(String, i32)>, mut left: i32) -> Page {
+    let names: Vec<String> = if names.is_empty() {
+        catalog.topics_by_name().map(|topic| topic.name.clone()).collect()
+    } else {
+        names.into_iter().collect()
+    };
+    let (first, skip) = from.unwrap_or_default();
+    let mut entries = Vec::new();
+    for name in names.into_iter().filter(|name| *name >= first) {
+        if left == 0 {
+            return Page { entries, next: Some((name, 0)) };
+        }
+        let Some(topic) = catalog.topic_named(&name) else {
+            entries.push(Entry::Missing(topic_error::missing(&name), name));
+            continue;
+        };
+        let start = if name == first { skip.min(topic.partitions) } else { 0 };
+        let end = topic.partitions.min(start.saturating_add(left));
+        left -= end - start;
+        let more = end < topic.partitions;
+        entries.push(Entry::Topic { name: name.clone(), id: topic.id, partitions: start..end });
+        if more {
+            return Page { entries, next: Some((name, end)) };
+        }
+    }
+    Page { entries, next: None }
+}
+
+fn topic(ctx: &Context, entry: Entry) -> DescribeTopicPartitionsResponseTopic {
+    let only: Numbers<i32> = [ctx.node_id].into_iter().collect();
+    let none = || Some([].into_iter().collect());
+    let partition = |partition_index| DescribeTopicPartitionsResponsePartition {
+        partition_index,
+        leader_id: ctx.node_id,
+        leader_epoch: LEADER_EPOCH,
+        replica_nodes: only.clone(),
+        isr_nodes: only.clone(),
+        eligible_leader_replicas: none(),
+        last_known_elr: none(),
+        ..Default::default()
+    };
+    let mut topic = DescribeTopicPartitionsResponseTopic {
+        topic_authorized_operations: TOPIC_OPERATIONS,
+        ..Default::default()
+    };
+    match entry {
+        Entry::Topic { name, id, partitions } => {
+            topic.name = Some(name.into());
+            topic.topic_id = to_uuid(id);
+            topic.partitions = partitions.map(partition).collect();
+        }
+        Entry::Missing(error, name) => {
+            topic.name = Some(name.into());
+            topic.error_code = topic_error::explain(&error).0.0;
+        }
+    }
+    topic
+}
+
+/// INVALID_REQUEST for every topic: the cursor is at none of them, or before their first partition.
+fn refused(request: &DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
+    let topic = |name: &ottla_wire::Text| DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::INVALID_REQUEST.0,
+        name: Some(name.clone()),
+        ..Default::default()
+    };
+    DescribeTopicPartitionsResponse {
+        topics: request.topics.iter().map(|asked| topic(&asked.name)).collect(),
+        ..Default::default()
+    }
+}
