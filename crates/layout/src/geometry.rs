@@ -70,11 +70,7 @@ impl Geometry {
     pub fn place_for(self, position: u64, len: u64) -> u64 {
         let segment = self.segment_of(position);
         let start = position.max(self.first_group(segment));
-        if start + len <= self.end_of(segment) {
-            start
-        } else {
-            self.first_group(segment + 1)
-        }
+        if start + len <= self.end_of(segment) { start } else { self.first_group(segment + 1) }
     }
 
     /// The segment that replay begins in when it must cover everything from `position` on: the one that holds the byte
@@ -109,10 +105,7 @@ mod tests {
         assert_eq!(geometry.place_for(4096, 60 << 10), 4096);
         assert_eq!(geometry.place_for(8192, 60 << 10), (64 << 10) + 4096);
         assert_eq!(geometry.place_for(64 << 10, 4096), (64 << 10) + 4096);
-        assert_eq!(
-            geometry.place_for((64 << 10) - 4096, 4096),
-            (64 << 10) - 4096
-        );
+        assert_eq!(geometry.place_for((64 << 10) - 4096, 4096), (64 << 10) - 4096);
     }
 
     #[test]

@@ -123,11 +123,7 @@ pub fn peek_group(bytes: &[u8]) -> Result<GroupHeader, GroupError> {
         })
     };
     let header = read().ok_or(GroupError::Short)?;
-    if u32_at(bytes, 60).is_none() {
-        Err(GroupError::Short)
-    } else {
-        Ok(header)
-    }
+    if u32_at(bytes, 60).is_none() { Err(GroupError::Short) } else { Ok(header) }
 }
 
 /// A group whose checksum matched.
@@ -164,19 +160,13 @@ impl Entry<'_> {
 /// Checks the group at the start of `bytes`; bytes behind it are ignored.
 pub fn open_group(bytes: &[u8]) -> Result<Group<'_>, GroupError> {
     let header = peek_group(bytes)?;
-    let group = usize::try_from(header.len())
-        .ok()
-        .and_then(|len| bytes.get(..len))
-        .ok_or(GroupError::Short)?;
+    let group =
+        usize::try_from(header.len()).ok().and_then(|len| bytes.get(..len)).ok_or(GroupError::Short)?;
     let checksum = u32_at(group, 0).ok_or(GroupError::Short)?;
     if crc32c::crc32c(&group[4..]) != checksum || u32_at(group, 60) != Some(0) {
         return Err(GroupError::Checksum);
     }
-    let group = Group {
-        header,
-        checksum,
-        payload: &group[GROUP_HEADER..],
-    };
+    let group = Group { header, checksum, payload: &group[GROUP_HEADER..] };
     if group.entries().count() != header.entries as usize || group.walked() != group.payload.len() {
         return Err(GroupError::Entries);
     }

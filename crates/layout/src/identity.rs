@@ -46,11 +46,7 @@ impl Identity {
         put(&mut bytes, 8, &FORMAT.to_le_bytes());
         put(&mut bytes, 10, &self.shard.to_le_bytes());
         put(&mut bytes, 12, &[0; 4]);
-        put(
-            &mut bytes,
-            16,
-            &(self.geometry.segment_size() as u32).to_le_bytes(),
-        );
+        put(&mut bytes, 16, &(self.geometry.segment_size() as u32).to_le_bytes());
         put(&mut bytes, 20, &self.log_id.to_le_bytes());
         let checksum = crc32c::crc32c(&bytes[..CHECKSUM]);
         put(&mut bytes, CHECKSUM, &checksum.to_le_bytes());
@@ -84,11 +80,7 @@ mod tests {
     use super::*;
 
     fn identity() -> Identity {
-        Identity {
-            log_id: 0x0102_0304_0506_0708,
-            shard: 3,
-            geometry: Geometry::new(128 << 20).unwrap(),
-        }
+        Identity { log_id: 0x0102_0304_0506_0708, shard: 3, geometry: Geometry::new(128 << 20).unwrap() }
     }
 
     #[test]
@@ -104,9 +96,6 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(Identity::decode(&damaged).is_err(), "bit {bit}");
         }
-        assert_eq!(
-            Identity::decode(&bytes[..31]),
-            Err(IdentityError::NotAnIdentity)
-        );
+        assert_eq!(Identity::decode(&bytes[..31]), Err(IdentityError::NotAnIdentity));
     }
 }

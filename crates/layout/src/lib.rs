@@ -16,8 +16,8 @@ pub mod snapshot;
 
 pub use geometry::{BLOCK, Geometry, GeometryError, align_up};
 pub use group::{
-    Entry, GROUP_CAP, GROUP_FORMAT, GROUP_HEADER, Group, GroupError, GroupHeader, open_group,
-    peek_group, seal_group,
+    Entry, GROUP_CAP, GROUP_FORMAT, GROUP_HEADER, Group, GroupError, GroupHeader, open_group, peek_group,
+    seal_group,
 };
 pub use identity::{IDENTITY_LEN, Identity, IdentityError};
 pub use segment::{SEGMENT_FORMAT, SegmentError, SegmentHeader};

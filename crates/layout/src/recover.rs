@@ -57,10 +57,7 @@ pub enum Break {
 impl Break {
     /// True if no crash can explain it, so that it must be reported even at the end of the log.
     pub fn is_damage(&self) -> bool {
-        matches!(
-            self,
-            Break::Group(GroupError::Entries | GroupError::NewerFormat(_))
-        )
+        matches!(self, Break::Group(GroupError::Entries | GroupError::NewerFormat(_)))
     }
 }
 
@@ -75,11 +72,7 @@ pub struct Chain {
 impl Chain {
     /// A chain that begins with the first group of `segment`.
     pub fn from_segment(identity: Identity, segment: u64) -> Chain {
-        Chain {
-            identity,
-            first: identity.geometry.first_group(segment),
-            tail: None,
-        }
+        Chain { identity, first: identity.geometry.first_group(segment), tail: None }
     }
 
     /// The last group that was accepted.
@@ -119,14 +112,7 @@ impl Chain {
             }
             None => header.sequence > 1,
         };
-        if chained {
-            Ok(())
-        } else {
-            Err(Break::Unchained {
-                found: header.sequence,
-                epoch: header.epoch,
-            })
-        }
+        if chained { Ok(()) } else { Err(Break::Unchained { found: header.sequence, epoch: header.epoch }) }
     }
 
     /// Takes a valid group as the next one.
@@ -173,11 +159,7 @@ mod tests {
     use crate::{BLOCK, GROUP_HEADER, open_group, seal_group};
 
     fn identity() -> Identity {
-        Identity {
-            log_id: 5,
-            shard: 0,
-            geometry: Geometry::new(64 << 10).unwrap(),
-        }
+        Identity { log_id: 5, shard: 0, geometry: Geometry::new(64 << 10).unwrap() }
     }
 
     fn header(sequence: u64, position: u64, durable: u64, previous: u32) -> GroupHeader {
@@ -211,10 +193,7 @@ mod tests {
     #[test]
     fn the_next_group_lies_behind_or_in_the_next_segment() {
         let mut chain = chain();
-        assert_eq!(
-            chain.places().collect::<Vec<_>>(),
-            [2 * BLOCK, (64 << 10) + BLOCK]
-        );
+        assert_eq!(chain.places().collect::<Vec<_>>(), [2 * BLOCK, (64 << 10) + BLOCK]);
         let sum = chain.tail().unwrap().checksum;
         accept(&mut chain, header(2, (64 << 10) + BLOCK, 2 * BLOCK, sum)).unwrap();
         assert_eq!(chain.end(), (64 << 10) + 2 * BLOCK);
@@ -237,45 +216,12 @@ mod tests {
         let unchained = |found| Break::Unchained { found, epoch: 1 };
         let cases = [
             (GroupHeader { log_id: 6, ..good }, Break::Foreign(6)),
-            (
-                GroupHeader {
-                    position: 3 * BLOCK,
-                    ..good
-                },
-                Break::Elsewhere(3 * BLOCK),
-            ),
-            (
-                GroupHeader {
-                    payload: 64 << 10,
-                    ..good
-                },
-                Break::TooLong,
-            ),
-            (
-                GroupHeader {
-                    sequence: 3,
-                    ..good
-                },
-                unchained(3),
-            ),
-            (
-                GroupHeader {
-                    previous: 1,
-                    ..good
-                },
-                unchained(2),
-            ),
-            (
-                GroupHeader { epoch: 0, ..good },
-                Break::Unchained { found: 2, epoch: 0 },
-            ),
-            (
-                GroupHeader {
-                    durable: 3 * BLOCK,
-                    ..good
-                },
-                unchained(2),
-            ),
+            (GroupHeader { position: 3 * BLOCK, ..good }, Break::Elsewhere(3 * BLOCK)),
+            (GroupHeader { payload: 64 << 10, ..good }, Break::TooLong),
+            (GroupHeader { sequence: 3, ..good }, unchained(3)),
+            (GroupHeader { previous: 1, ..good }, unchained(2)),
+            (GroupHeader { epoch: 0, ..good }, Break::Unchained { found: 2, epoch: 0 }),
+            (GroupHeader { durable: 3 * BLOCK, ..good }, unchained(2)),
         ];
         for (header, expected) in cases {
             assert_eq!(chain.judge(2 * BLOCK, &header), Err(expected));
@@ -288,27 +234,12 @@ mod tests {
         let later = header(3, 3 * BLOCK, 3 * BLOCK, 9);
         assert!(chain.proves_damage(3 * BLOCK, &later));
         assert!(
-            !chain.proves_damage(
-                3 * BLOCK,
-                &GroupHeader {
-                    durable: 2 * BLOCK,
-                    ..later
-                }
-            ),
+            !chain.proves_damage(3 * BLOCK, &GroupHeader { durable: 2 * BLOCK, ..later }),
             "written unsynced"
         );
-        assert!(
-            !chain.proves_damage(3 * BLOCK, &GroupHeader { epoch: 0, ..later }),
-            "an abandoned tail"
-        );
-        assert!(
-            !chain.proves_damage(4 * BLOCK, &later),
-            "recycled or misplaced"
-        );
-        assert!(
-            !chain.proves_damage(3 * BLOCK, &GroupHeader { log_id: 1, ..later }),
-            "another folder"
-        );
+        assert!(!chain.proves_damage(3 * BLOCK, &GroupHeader { epoch: 0, ..later }), "an abandoned tail");
+        assert!(!chain.proves_damage(4 * BLOCK, &later), "recycled or misplaced");
+        assert!(!chain.proves_damage(3 * BLOCK, &GroupHeader { log_id: 1, ..later }), "another folder");
     }
 
     #[test]
@@ -317,10 +248,6 @@ mod tests {
         assert_eq!(chain.judge(BLOCK, &header(1, BLOCK, BLOCK, 0)), Ok(()));
         assert!(chain.judge(BLOCK, &header(2, BLOCK, BLOCK, 0)).is_err());
         let later = Chain::from_segment(identity(), 1);
-        assert!(
-            later
-                .judge((64 << 10) + BLOCK, &header(9, (64 << 10) + BLOCK, BLOCK, 3))
-                .is_ok()
-        );
+        assert!(later.judge((64 << 10) + BLOCK, &header(9, (64 << 10) + BLOCK, BLOCK, 3)).is_ok());
     }
 }

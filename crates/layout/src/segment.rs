@@ -75,20 +75,13 @@ impl SegmentHeader {
     }
 
     /// Reads a header and checks that it is the one of segment `number` of `identity`.
-    pub fn check(
-        block: &[u8],
-        identity: &Identity,
-        number: u64,
-    ) -> Result<SegmentHeader, SegmentError> {
+    pub fn check(block: &[u8], identity: &Identity, number: u64) -> Result<SegmentHeader, SegmentError> {
         let header = Self::decode(block)?;
         let expected = SegmentHeader::of(identity, number, header.epoch);
         if header == expected {
             Ok(header)
         } else {
-            Err(SegmentError::Foreign {
-                found: header.number,
-                log_id: header.log_id,
-            })
+            Err(SegmentError::Foreign { found: header.number, log_id: header.log_id })
         }
     }
 
@@ -125,11 +118,7 @@ mod tests {
     use crate::Geometry;
 
     fn identity() -> Identity {
-        Identity {
-            log_id: 77,
-            shard: 1,
-            geometry: Geometry::new(1 << 20).unwrap(),
-        }
+        Identity { log_id: 77, shard: 1, geometry: Geometry::new(1 << 20).unwrap() }
     }
 
     #[test]
@@ -138,10 +127,7 @@ mod tests {
         let mut block = vec![0xaa; BLOCK as usize];
         header.encode(&mut block);
         assert_eq!(SegmentHeader::check(&block, &identity(), 9), Ok(header));
-        let foreign = SegmentError::Foreign {
-            found: 9,
-            log_id: 77,
-        };
+        let foreign = SegmentError::Foreign { found: 9, log_id: 77 };
         assert_eq!(SegmentHeader::check(&block, &identity(), 8), Err(foreign));
     }
 
@@ -154,9 +140,6 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(SegmentHeader::decode(&damaged).is_err(), "bit {bit}");
         }
-        assert_eq!(
-            SegmentHeader::decode(&block[..100]),
-            Err(SegmentError::NotASegment)
-        );
+        assert_eq!(SegmentHeader::decode(&block[..100]), Err(SegmentError::NotASegment));
     }
 }

@@ -112,13 +112,7 @@ pub struct ChunkWriter {
 impl ChunkWriter {
     /// Chunks of the snapshot that replays from `position`; every chunk repeats it.
     pub fn new(position: u64) -> ChunkWriter {
-        ChunkWriter {
-            position,
-            chunk: vec![0; CHUNK_HEADER],
-            entries: 0,
-            index: 0,
-            total: 0,
-        }
+        ChunkWriter { position, chunk: vec![0; CHUNK_HEADER], entries: 0, index: 0, total: 0 }
     }
 
     /// Adds an entry; returns a chunk that is ready to be written, if one became full.
@@ -134,11 +128,7 @@ impl ChunkWriter {
 
     /// The last chunk and the end.
     pub fn finish(mut self) -> Vec<u8> {
-        let mut bytes = if self.entries > 0 {
-            self.close()
-        } else {
-            Vec::new()
-        };
+        let mut bytes = if self.entries > 0 { self.close() } else { Vec::new() };
         let mut end = [0; CHUNK_HEADER];
         put(&mut end, 4, &END_MAGIC.to_le_bytes());
         put(&mut end, 8, &self.index.to_le_bytes());
@@ -170,10 +160,7 @@ impl ChunkWriter {
 
 /// The checksum of a chunk covers the snapshot's position too, so that chunks of two snapshots cannot mix.
 fn checksum(position: u64, chunk: &[u8]) -> u32 {
-    crc32c::crc32c_append(
-        crc32c::crc32c(&position.to_le_bytes()),
-        chunk.get(4..).unwrap_or_default(),
-    )
+    crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), chunk.get(4..).unwrap_or_default())
 }
 
 /// What a chunk's header announces.
@@ -196,11 +183,7 @@ pub struct ChunkReader {
 impl ChunkReader {
     /// Reads the chunks of a snapshot whose header said `position`.
     pub fn new(position: u64) -> ChunkReader {
-        ChunkReader {
-            position,
-            index: 0,
-            total: 0,
-        }
+        ChunkReader { position, index: 0, total: 0 }
     }
 
     /// Number of the chunk that comes next.
@@ -222,11 +205,7 @@ impl ChunkReader {
             Some(END_MAGIC) => {
                 let whole = u64_at(header, 12) == Some(self.total)
                     && u32_at(header, 0) == Some(checksum(self.position, header));
-                if whole {
-                    Ok(ChunkStep::End)
-                } else {
-                    Err(damaged)
-                }
+                if whole { Ok(ChunkStep::End) } else { Err(damaged) }
             }
             _ => Err(damaged),
         }
@@ -263,21 +242,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn identity() -> Identity {
-        Identity {
-            log_id: 5,
-            shard: 1,
-            geometry: Geometry::new(64 << 10).unwrap(),
-        }
+        Identity { log_id: 5, shard: 1, geometry: Geometry::new(64 << 10).unwrap() }
     }
 
     fn encode(position: u64, entries: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = SnapshotHeader {
-            log_id: 5,
-            shard: 1,
-            position,
-        }
-        .encode()
-        .to_vec();
+        let mut bytes = SnapshotHeader { log_id: 5, shard: 1, position }.encode().to_vec();
         let mut writer = ChunkWriter::new(position);
         for entry in entries {
             bytes.extend(writer.push(entry).unwrap_or_default());
@@ -287,9 +256,7 @@ mod tests {
     }
 
     fn decode(bytes: &[u8]) -> Result<(u64, Vec<Vec<u8>>), SnapshotError> {
-        let (head, mut rest) = bytes
-            .split_at_checked(SNAPSHOT_HEADER)
-            .ok_or(SnapshotError::Header)?;
+        let (head, mut rest) = bytes.split_at_checked(SNAPSHOT_HEADER).ok_or(SnapshotError::Header)?;
         let header = SnapshotHeader::check(head.try_into().unwrap(), &identity())?;
         let mut reader = ChunkReader::new(header.position);
         let mut found = Vec::new();
@@ -322,10 +289,7 @@ mod tests {
         let entries = vec![vec![7; 400 << 10]; 5];
         let bytes = encode(12, &entries);
         assert_eq!(decode(&bytes), Ok((12, entries)));
-        assert_eq!(
-            bytes.len(),
-            SNAPSHOT_HEADER + 3 * CHUNK_HEADER + CHUNK_HEADER + 5 * (4 + (400 << 10))
-        );
+        assert_eq!(bytes.len(), SNAPSHOT_HEADER + 3 * CHUNK_HEADER + CHUNK_HEADER + 5 * (4 + (400 << 10)));
     }
 
     #[test]

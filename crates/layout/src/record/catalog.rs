@@ -2,8 +2,8 @@
 
 use super::field::fields;
 use ottla_types::record::{
-    BrokerConfigured, ClusterCreated, PartitionsAdded, ProducerIdsReserved, TopicConfigured,
-    TopicCreated, TopicDeleted,
+    BrokerConfigured, ClusterCreated, PartitionsAdded, ProducerIdsReserved, TopicConfigured, TopicCreated,
+    TopicDeleted,
 };
 
 fields! {
@@ -26,38 +26,21 @@ pub(crate) mod tests {
 
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
         prop_oneof![
-            ".{0,22}"
-                .prop_map(|cluster_id| LogRecord::ClusterCreated(ClusterCreated { cluster_id })),
-            (
-                any_topic(),
-                ".{0,20}",
-                any::<i32>(),
-                any_configs(),
-                any_millis()
-            )
-                .prop_map(|(id, name, partitions, configs, at)| {
-                    LogRecord::TopicCreated(TopicCreated {
-                        id,
-                        name,
-                        partitions,
-                        configs,
-                        at,
-                    })
-                }),
-            (any_topic(), any_millis())
-                .prop_map(|(id, at)| LogRecord::TopicDeleted(TopicDeleted { id, at })),
+            ".{0,22}".prop_map(|cluster_id| LogRecord::ClusterCreated(ClusterCreated { cluster_id })),
+            (any_topic(), ".{0,20}", any::<i32>(), any_configs(), any_millis()).prop_map(
+                |(id, name, partitions, configs, at)| {
+                    LogRecord::TopicCreated(TopicCreated { id, name, partitions, configs, at })
+                }
+            ),
+            (any_topic(), any_millis()).prop_map(|(id, at)| LogRecord::TopicDeleted(TopicDeleted { id, at })),
             (any_topic(), any::<i32>()).prop_map(|(id, partitions)| {
                 LogRecord::PartitionsAdded(PartitionsAdded { id, partitions })
             }),
-            (any_topic(), any_configs()).prop_map(|(id, configs)| LogRecord::TopicConfigured(
-                TopicConfigured { id, configs }
-            )),
-            any_configs()
-                .prop_map(|configs| LogRecord::BrokerConfigured(BrokerConfigured { configs })),
+            (any_topic(), any_configs())
+                .prop_map(|(id, configs)| LogRecord::TopicConfigured(TopicConfigured { id, configs })),
+            any_configs().prop_map(|configs| LogRecord::BrokerConfigured(BrokerConfigured { configs })),
             any::<i64>().prop_map(|next| {
-                LogRecord::ProducerIdsReserved(ProducerIdsReserved {
-                    next: ProducerId(next),
-                })
+                LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(next) })
             }),
         ]
     }

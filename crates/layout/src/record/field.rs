@@ -81,9 +81,7 @@ impl<'a> Reader<'a> {
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let at = self.at;
-        self.bytes(N)?
-            .try_into()
-            .map_err(|_| DecodeError::Short { at })
+        self.bytes(N)?.try_into().map_err(|_| DecodeError::Short { at })
     }
 
     /// A byte that stands for one of a few things.
@@ -94,19 +92,11 @@ impl<'a> Reader<'a> {
     ) -> Result<T, DecodeError> {
         let at = self.at;
         let value = u8::take(self)?;
-        pick(value).ok_or(DecodeError::Invalid {
-            at,
-            what,
-            value: u64::from(value),
-        })
+        pick(value).ok_or(DecodeError::Invalid { at, what, value: u64::from(value) })
     }
 
     pub(crate) fn finish(&self) -> Result<(), DecodeError> {
-        if self.remaining() == 0 {
-            Ok(())
-        } else {
-            Err(DecodeError::Trailing { at: self.at })
-        }
+        if self.remaining() == 0 { Ok(()) } else { Err(DecodeError::Trailing { at: self.at }) }
     }
 }
 
@@ -163,11 +153,7 @@ impl Field for TimestampType {
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let append_time = bool::take(input)?;
-        Ok(if append_time {
-            TimestampType::LogAppendTime
-        } else {
-            TimestampType::CreateTime
-        })
+        Ok(if append_time { TimestampType::LogAppendTime } else { TimestampType::CreateTime })
     }
 }
 

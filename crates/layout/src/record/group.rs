@@ -23,54 +23,36 @@ pub(crate) mod tests {
     fn any_member() -> impl Strategy<Value = GroupMember> {
         let client = (".{0,8}", ".{0,8}", any_millis(), any_millis());
         let protocols = few((".{0,8}", any_bytes()));
-        (
-            ".{0,8}",
-            option::of(".{0,8}"),
-            client,
-            protocols,
-            any_bytes(),
+        (".{0,8}", option::of(".{0,8}"), client, protocols, any_bytes()).prop_map(
+            |(member_id, instance_id, client, protocols, assignment)| GroupMember {
+                member_id,
+                instance_id,
+                client_id: client.0,
+                client_host: client.1,
+                rebalance_timeout: client.2,
+                session_timeout: client.3,
+                protocols,
+                assignment,
+            },
         )
-            .prop_map(|(member_id, instance_id, client, protocols, assignment)| {
-                GroupMember {
-                    member_id,
-                    instance_id,
-                    client_id: client.0,
-                    client_host: client.1,
-                    rebalance_timeout: client.2,
-                    session_timeout: client.3,
-                    protocols,
-                    assignment,
-                }
-            })
     }
 
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
-        let names = (
-            option::of(".{0,8}"),
-            option::of(".{0,8}"),
-            option::of(".{0,8}"),
-        );
+        let names = (option::of(".{0,8}"), option::of(".{0,8}"), option::of(".{0,8}"));
         prop_oneof![
-            (
-                ".{0,8}",
-                any::<i32>(),
-                names,
-                few(any_member()),
-                any_millis()
-            )
-                .prop_map(
-                    |(group_id, generation, (protocol_type, protocol, leader), members, at)| {
-                        LogRecord::GroupUpdated(GroupUpdated {
-                            group_id,
-                            generation,
-                            protocol_type,
-                            protocol,
-                            leader,
-                            members,
-                            at,
-                        })
-                    }
-                ),
+            (".{0,8}", any::<i32>(), names, few(any_member()), any_millis()).prop_map(
+                |(group_id, generation, (protocol_type, protocol, leader), members, at)| {
+                    LogRecord::GroupUpdated(GroupUpdated {
+                        group_id,
+                        generation,
+                        protocol_type,
+                        protocol,
+                        leader,
+                        members,
+                        at,
+                    })
+                }
+            ),
             ".{0,8}".prop_map(|group_id| LogRecord::GroupDeleted(GroupDeleted { group_id })),
         ]
     }

@@ -2,8 +2,7 @@
 
 use super::field::fields;
 use ottla_types::record::{
-    CommittedOffset, OffsetsCommitted, OffsetsDeleted, OffsetsRestored, OffsetsStaged,
-    StagedRestored,
+    CommittedOffset, OffsetsCommitted, OffsetsDeleted, OffsetsRestored, OffsetsStaged, StagedRestored,
 };
 
 fields! {
@@ -19,20 +18,14 @@ fields! {
 pub(crate) mod tests {
     use super::*;
     use crate::record::tests::{
-        any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few,
-        round_trip,
+        any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few, round_trip,
     };
     use ottla_types::record::LogRecord;
     use proptest::prelude::*;
 
     fn any_committed() -> impl Strategy<Value = CommittedOffset> {
         (any_offset(), any::<i32>(), ".{0,8}", any_millis()).prop_map(
-            |(offset, leader_epoch, metadata, at)| CommittedOffset {
-                offset,
-                leader_epoch,
-                metadata,
-                at,
-            },
+            |(offset, leader_epoch, metadata, at)| CommittedOffset { offset, leader_epoch, metadata, at },
         )
     }
 
@@ -45,29 +38,17 @@ pub(crate) mod tests {
             }),
             (".{0,8}", any_producer(), any_epoch(), offsets()).prop_map(
                 |(group_id, producer_id, producer_epoch, offsets)| {
-                    LogRecord::OffsetsStaged(OffsetsStaged {
-                        group_id,
-                        producer_id,
-                        producer_epoch,
-                        offsets,
-                    })
+                    LogRecord::OffsetsStaged(OffsetsStaged { group_id, producer_id, producer_epoch, offsets })
                 }
             ),
             (".{0,8}", few(any_partition())).prop_map(|(group_id, partitions)| {
-                LogRecord::OffsetsDeleted(OffsetsDeleted {
-                    group_id,
-                    partitions,
-                })
+                LogRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions })
             }),
             (".{0,8}", placed()).prop_map(|(group_id, offsets)| {
                 LogRecord::OffsetsRestored(OffsetsRestored { group_id, offsets })
             }),
             (".{0,8}", any_producer(), placed()).prop_map(|(group_id, producer_id, offsets)| {
-                LogRecord::StagedRestored(StagedRestored {
-                    group_id,
-                    producer_id,
-                    offsets,
-                })
+                LogRecord::StagedRestored(StagedRestored { group_id, producer_id, offsets })
             }),
         ]
     }

@@ -69,119 +69,75 @@ pub fn patch_batch(record: &BatchAppended, batch: &mut [u8]) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::tests::{
-        any_epoch, any_millis, any_offset, any_partition, any_producer, round_trip,
-    };
+    use crate::record::tests::{any_epoch, any_millis, any_offset, any_partition, any_producer, round_trip};
     use ottla_types::record::LogRecord;
     use ottla_types::{Millis, Offset};
     use proptest::prelude::*;
 
     pub(crate) fn any_marker() -> impl Strategy<Value = Marker> {
-        (
-            any::<bool>(),
-            any_producer(),
-            any_epoch(),
-            any::<i32>(),
-            any_millis(),
+        (any::<bool>(), any_producer(), any_epoch(), any::<i32>(), any_millis()).prop_map(
+            |(commit, producer_id, producer_epoch, coordinator_epoch, at)| Marker {
+                commit,
+                producer_id,
+                producer_epoch,
+                coordinator_epoch,
+                at,
+            },
         )
-            .prop_map(
-                |(commit, producer_id, producer_epoch, coordinator_epoch, at)| Marker {
-                    commit,
-                    producer_id,
-                    producer_epoch,
-                    coordinator_epoch,
-                    at,
-                },
-            )
     }
 
     fn any_summary() -> impl Strategy<Value = BatchSummary> {
         let numbers = (any::<i32>(), any::<i32>(), any::<i32>());
         let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-        (
-            numbers,
-            any_millis(),
-            any_millis(),
-            any_producer(),
-            any_epoch(),
-            flags,
-        )
-            .prop_map(
-                |((last, count, sequence), base, max, producer_id, producer_epoch, flags)| {
-                    BatchSummary {
-                        size: 0,
-                        last_offset_delta: last,
-                        record_count: count,
-                        base_timestamp: base,
-                        max_timestamp: max,
-                        timestamp_type: if flags.0 {
-                            TimestampType::LogAppendTime
-                        } else {
-                            TimestampType::CreateTime
-                        },
-                        producer_id,
-                        producer_epoch,
-                        base_sequence: sequence,
-                        transactional: flags.1,
-                        control: flags.2,
-                    }
+        (numbers, any_millis(), any_millis(), any_producer(), any_epoch(), flags).prop_map(
+            |((last, count, sequence), base, max, producer_id, producer_epoch, flags)| BatchSummary {
+                size: 0,
+                last_offset_delta: last,
+                record_count: count,
+                base_timestamp: base,
+                max_timestamp: max,
+                timestamp_type: if flags.0 {
+                    TimestampType::LogAppendTime
+                } else {
+                    TimestampType::CreateTime
                 },
-            )
+                producer_id,
+                producer_epoch,
+                base_sequence: sequence,
+                transactional: flags.1,
+                control: flags.2,
+            },
+        )
     }
 
     pub(crate) fn any_batch() -> impl Strategy<Value = BatchAppended> {
         let payload = proptest::collection::vec(any::<u8>(), 0..200);
-        (
-            any_partition(),
-            any_offset(),
-            any::<i32>(),
-            any_millis(),
-            any_summary(),
-            payload,
+        (any_partition(), any_offset(), any::<i32>(), any_millis(), any_summary(), payload).prop_map(
+            |(partition, base_offset, leader_epoch, at, summary, payload)| BatchAppended {
+                partition,
+                base_offset,
+                leader_epoch,
+                at,
+                summary: BatchSummary { size: payload.len() as u32, ..summary },
+                payload: payload.into(),
+            },
         )
-            .prop_map(
-                |(partition, base_offset, leader_epoch, at, summary, payload)| BatchAppended {
-                    partition,
-                    base_offset,
-                    leader_epoch,
-                    at,
-                    summary: BatchSummary {
-                        size: payload.len() as u32,
-                        ..summary
-                    },
-                    payload: payload.into(),
-                },
-            )
     }
 
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
         prop_oneof![
             any_batch().prop_map(LogRecord::BatchAppended),
-            (any_partition(), any_marker(), any_offset()).prop_map(
-                |(partition, marker, offset)| {
-                    LogRecord::MarkerAppended(MarkerAppended {
-                        partition,
-                        marker,
-                        offset,
-                    })
+            (any_partition(), any_marker(), any_offset()).prop_map(|(partition, marker, offset)| {
+                LogRecord::MarkerAppended(MarkerAppended { partition, marker, offset })
+            }),
+            (any_partition(), any_offset()).prop_map(|(partition, log_start)| {
+                LogRecord::LogStartMoved(LogStartMoved { partition, log_start })
+            }),
+            (any_partition(), proptest::collection::vec(any_producer(), 0..5)).prop_map(
+                |(partition, producers)| {
+                    LogRecord::ProducersExpired(ProducersExpired { partition, producers })
                 }
             ),
-            (any_partition(), any_offset()).prop_map(|(partition, log_start)| {
-                LogRecord::LogStartMoved(LogStartMoved {
-                    partition,
-                    log_start,
-                })
-            }),
-            (
-                any_partition(),
-                proptest::collection::vec(any_producer(), 0..5)
-            )
-                .prop_map(|(partition, producers)| {
-                    LogRecord::ProducersExpired(ProducersExpired {
-                        partition,
-                        producers,
-                    })
-                }),
         ]
     }
 
@@ -224,10 +180,7 @@ pub(crate) mod tests {
             control: false,
         };
         let record = BatchAppended {
-            partition: ottla_types::TopicPartition {
-                topic: ottla_types::TopicId::ZERO,
-                partition: 0,
-            },
+            partition: ottla_types::TopicPartition { topic: ottla_types::TopicId::ZERO, partition: 0 },
             base_offset: Offset(77),
             leader_epoch: 5,
             at: Millis(1234),

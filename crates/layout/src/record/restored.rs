@@ -2,8 +2,8 @@
 
 use super::field::{DecodeError, Field, Reader, fields};
 use ottla_types::record::{
-    AbortedRestored, AbortedTransaction, BatchPlace, BatchesRestored, PartitionRestored,
-    ProducerBatch, ProducerRestored, ProducerState, StoredBatch,
+    AbortedRestored, AbortedTransaction, BatchPlace, BatchesRestored, PartitionRestored, ProducerBatch,
+    ProducerRestored, ProducerState, StoredBatch,
 };
 
 impl Field for BatchPlace {
@@ -30,10 +30,7 @@ impl Field for BatchPlace {
         if marker {
             return Field::take(input).map(BatchPlace::Marker);
         }
-        Ok(BatchPlace::Log {
-            position: Field::take(input)?,
-            size: Field::take(input)?,
-        })
+        Ok(BatchPlace::Log { position: Field::take(input)?, size: Field::take(input)? })
     }
 }
 
@@ -55,8 +52,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::record::partition::tests::any_marker;
     use crate::record::tests::{
-        any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few,
-        round_trip,
+        any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few, round_trip,
     };
     use ottla_types::record::LogRecord;
     use proptest::option;
@@ -64,69 +60,42 @@ pub(crate) mod tests {
 
     fn any_stored() -> impl Strategy<Value = StoredBatch> {
         let place = prop_oneof![
-            (any_position(), any::<u32>())
-                .prop_map(|(position, size)| BatchPlace::Log { position, size }),
+            (any_position(), any::<u32>()).prop_map(|(position, size)| BatchPlace::Log { position, size }),
             any_marker().prop_map(BatchPlace::Marker),
         ];
-        (
-            any_offset(),
-            any_offset(),
-            any_millis(),
-            any_millis(),
-            place,
+        (any_offset(), any_offset(), any_millis(), any_millis(), place).prop_map(
+            |(base_offset, last_offset, max_timestamp, appended, place)| StoredBatch {
+                base_offset,
+                last_offset,
+                max_timestamp,
+                appended,
+                place,
+            },
         )
-            .prop_map(
-                |(base_offset, last_offset, max_timestamp, appended, place)| StoredBatch {
-                    base_offset,
-                    last_offset,
-                    max_timestamp,
-                    appended,
-                    place,
-                },
-            )
     }
 
     fn any_state() -> impl Strategy<Value = ProducerState> {
-        let batch = (
-            any::<i32>(),
-            any::<i32>(),
-            any_offset(),
-            any_offset(),
-            any_millis(),
-        )
-            .prop_map(
-                |(first_sequence, last_sequence, first_offset, last_offset, timestamp)| {
-                    ProducerBatch {
-                        first_sequence,
-                        last_sequence,
-                        first_offset,
-                        last_offset,
-                        timestamp,
-                    }
-                },
-            );
+        let batch = (any::<i32>(), any::<i32>(), any_offset(), any_offset(), any_millis()).prop_map(
+            |(first_sequence, last_sequence, first_offset, last_offset, timestamp)| ProducerBatch {
+                first_sequence,
+                last_sequence,
+                first_offset,
+                last_offset,
+                timestamp,
+            },
+        );
         let times = (any_millis(), any_millis());
-        (
-            any_producer(),
-            any_epoch(),
-            any::<i32>(),
-            times,
-            option::of(any_offset()),
-            few(batch),
+        (any_producer(), any_epoch(), any::<i32>(), times, option::of(any_offset()), few(batch)).prop_map(
+            |(producer_id, epoch, coordinator_epoch, times, transaction_start, batches)| ProducerState {
+                producer_id,
+                epoch,
+                coordinator_epoch,
+                last_append: times.0,
+                last_timestamp: times.1,
+                transaction_start,
+                batches,
+            },
         )
-            .prop_map(
-                |(producer_id, epoch, coordinator_epoch, times, transaction_start, batches)| {
-                    ProducerState {
-                        producer_id,
-                        epoch,
-                        coordinator_epoch,
-                        last_append: times.0,
-                        last_timestamp: times.1,
-                        transaction_start,
-                        batches,
-                    }
-                },
-            )
     }
 
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
@@ -138,15 +107,9 @@ pub(crate) mod tests {
             },
         );
         prop_oneof![
-            (any_partition(), any_offset(), any_offset()).prop_map(
-                |(partition, log_start, next_offset)| {
-                    LogRecord::PartitionRestored(PartitionRestored {
-                        partition,
-                        log_start,
-                        next_offset,
-                    })
-                }
-            ),
+            (any_partition(), any_offset(), any_offset()).prop_map(|(partition, log_start, next_offset)| {
+                LogRecord::PartitionRestored(PartitionRestored { partition, log_start, next_offset })
+            }),
             (any_partition(), few(any_stored())).prop_map(|(partition, batches)| {
                 LogRecord::BatchesRestored(BatchesRestored { partition, batches })
             }),

@@ -3,9 +3,7 @@
 use super::*;
 use bytes::Bytes;
 use ottla_types::record::BatchAppended;
-use ottla_types::{
-    LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition,
-};
+use ottla_types::{LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -45,9 +43,7 @@ pub(crate) fn any_configs() -> impl Strategy<Value = Vec<(String, String)>> {
     few((".{0,8}", ".{0,8}"))
 }
 
-pub(crate) fn few<T: std::fmt::Debug>(
-    one: impl Strategy<Value = T>,
-) -> impl Strategy<Value = Vec<T>> {
+pub(crate) fn few<T: std::fmt::Debug>(one: impl Strategy<Value = T>) -> impl Strategy<Value = Vec<T>> {
     vec(one, 0..4)
 }
 
@@ -75,13 +71,8 @@ pub(crate) fn round_trip(record: &LogRecord) -> Result<(), TestCaseError> {
     let decoded = decode(&entry).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let found = match decoded.record {
         LogRecord::BatchAppended(batch) => {
-            let at = decoded
-                .payload
-                .ok_or_else(|| TestCaseError::fail("no payload"))?;
-            LogRecord::BatchAppended(BatchAppended {
-                payload: entry[at..].to_vec().into(),
-                ..batch
-            })
+            let at = decoded.payload.ok_or_else(|| TestCaseError::fail("no payload"))?;
+            LogRecord::BatchAppended(BatchAppended { payload: entry[at..].to_vec().into(), ..batch })
         }
         other => other,
     };
@@ -128,20 +119,8 @@ fn tags_are_distinct_and_in_order() {
 
 #[test]
 fn an_unknown_kind_or_version_says_which() {
-    assert_eq!(
-        decode(&[200, 0]).unwrap_err(),
-        DecodeError::Unknown {
-            kind: 200,
-            version: 0
-        }
-    );
-    assert_eq!(
-        decode(&[1, 9]).unwrap_err(),
-        DecodeError::Unknown {
-            kind: 1,
-            version: 9
-        }
-    );
+    assert_eq!(decode(&[200, 0]).unwrap_err(), DecodeError::Unknown { kind: 200, version: 0 });
+    assert_eq!(decode(&[1, 9]).unwrap_err(), DecodeError::Unknown { kind: 1, version: 9 });
     assert_eq!(decode(&[]).unwrap_err(), DecodeError::Short { at: 0 });
 }
 

@@ -2,8 +2,8 @@
 
 use super::field::{DecodeError, Field, Reader, fields};
 use ottla_types::record::{
-    TransactionEnded, TransactionExtended, TransactionForgotten, TransactionState,
-    TransactionStatus, TransactionUpdated,
+    TransactionEnded, TransactionExtended, TransactionForgotten, TransactionState, TransactionStatus,
+    TransactionUpdated,
 };
 
 impl Field for TransactionStatus {
@@ -57,66 +57,43 @@ pub(crate) mod tests {
             Just(TransactionStatus::CompleteAbort),
         ];
         let ids = (any_producer(), any_producer(), any_epoch(), any_epoch());
-        (
-            ".{0,12}",
-            ids,
-            status,
-            any_millis(),
-            any_millis(),
-            any_millis(),
+        (".{0,12}", ids, status, any_millis(), any_millis(), any_millis()).prop_map(
+            |(transactional_id, ids, status, timeout, started, updated)| TransactionState {
+                transactional_id,
+                producer_id: ids.0,
+                previous_producer_id: ids.1,
+                epoch: ids.2,
+                last_epoch: ids.3,
+                timeout,
+                status,
+                started,
+                updated,
+            },
         )
-            .prop_map(
-                |(transactional_id, ids, status, timeout, started, updated)| TransactionState {
-                    transactional_id,
-                    producer_id: ids.0,
-                    previous_producer_id: ids.1,
-                    epoch: ids.2,
-                    last_epoch: ids.3,
-                    timeout,
-                    status,
-                    started,
-                    updated,
-                },
-            )
     }
 
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
         prop_oneof![
             (any_state(), few(any_partition()), few(any::<i32>())).prop_map(
                 |(state, partitions, offset_partitions)| {
-                    LogRecord::TransactionUpdated(TransactionUpdated {
-                        state,
-                        partitions,
-                        offset_partitions,
-                    })
+                    LogRecord::TransactionUpdated(TransactionUpdated { state, partitions, offset_partitions })
                 }
             ),
-            (
-                ".{0,12}",
-                few(any_partition()),
-                few(any::<i32>()),
-                any_millis()
-            )
-                .prop_map(|(transactional_id, partitions, offset_partitions, at)| {
+            (".{0,12}", few(any_partition()), few(any::<i32>()), any_millis()).prop_map(
+                |(transactional_id, partitions, offset_partitions, at)| {
                     LogRecord::TransactionExtended(TransactionExtended {
                         transactional_id,
                         partitions,
                         offset_partitions,
                         at,
                     })
-                }),
-            (
-                any_state(),
-                any_marker(),
-                few((any_partition(), any_offset()))
-            )
-                .prop_map(|(state, marker, partitions)| {
-                    LogRecord::TransactionEnded(TransactionEnded {
-                        state,
-                        marker,
-                        partitions,
-                    })
-                }),
+                }
+            ),
+            (any_state(), any_marker(), few((any_partition(), any_offset()))).prop_map(
+                |(state, marker, partitions)| {
+                    LogRecord::TransactionEnded(TransactionEnded { state, marker, partitions })
+                }
+            ),
             ".{0,12}".prop_map(|transactional_id| {
                 LogRecord::TransactionForgotten(TransactionForgotten { transactional_id })
             }),

@@ -113,6 +113,7 @@ fn a_snapshot_replaces_the_records_before_it_and_lets_segments_go() {
     let tail = opened.log.append(&small(77)).unwrap();
     let freed = opened.log.free_before(end);
     assert_eq!(freed.len() as u64, opened.log.segment_of(end));
+    opened.log.drive();
     assert_eq!(opened.log.segments()[0], 0, "not before what made them free is durable");
     opened.log.flush().unwrap();
     assert_eq!(opened.log.segments()[0], opened.log.segment_of(end));

@@ -1,0 +1,326 @@
+//! The bytes that stay, compared with those of every version so far: `golden/v0.txt` has a line for each thing that is
+//! stored, name and hex. A line is never changed; a new version adds lines.
+
+use bytes::Bytes;
+use ottla_layout::record::{self, KINDS, decode, encode};
+use ottla_layout::snapshot::{ChunkWriter, SnapshotHeader};
+use ottla_layout::{BLOCK, GROUP_HEADER, Geometry, GroupHeader, Identity, SegmentHeader, seal_group};
+use ottla_types::record::*;
+use ottla_types::{
+    BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
+    TopicPartition,
+};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+const GOLDEN: &str = include_str!("golden/v0.txt");
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).filter_map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+fn golden() -> BTreeMap<&'static str, &'static str> {
+    GOLDEN.lines().filter_map(|line| line.split_once(' ')).collect()
+}
+
+fn partition(number: i32) -> TopicPartition {
+    TopicPartition { topic: TopicId([0x11; 16]), partition: number }
+}
+
+fn configs() -> Vec<(String, String)> {
+    vec![("cleanup.policy".to_owned(), "delete".to_owned())]
+}
+
+fn marker() -> Marker {
+    Marker {
+        commit: true,
+        producer_id: ProducerId(1001),
+        producer_epoch: ProducerEpoch(7),
+        coordinator_epoch: 3,
+        at: Millis(1_700_000_000_000),
+    }
+}
+
+fn state() -> TransactionState {
+    TransactionState {
+        transactional_id: "pipeline-1".to_owned(),
+        producer_id: ProducerId(1002),
+        previous_producer_id: ProducerId(1001),
+        epoch: ProducerEpoch(8),
+        last_epoch: ProducerEpoch(7),
+        timeout: Millis(60_000),
+        status: TransactionStatus::CompleteCommit,
+        started: Millis(1_700_000_000_001),
+        updated: Millis(1_700_000_000_002),
+    }
+}
+
+fn committed() -> CommittedOffset {
+    CommittedOffset { offset: Offset(42), leader_epoch: 5, metadata: "note".to_owned(), at: Millis(9) }
+}
+
+fn batch() -> BatchAppended {
+    BatchAppended {
+        partition: partition(2),
+        base_offset: Offset(300),
+        leader_epoch: 4,
+        at: Millis(1_700_000_000_003),
+        summary: BatchSummary {
+            size: 70,
+            last_offset_delta: 2,
+            record_count: 3,
+            base_timestamp: Millis(10),
+            max_timestamp: Millis(12),
+            timestamp_type: TimestampType::LogAppendTime,
+            producer_id: ProducerId(1001),
+            producer_epoch: ProducerEpoch(7),
+            base_sequence: 5,
+            transactional: true,
+            control: false,
+        },
+        payload: Bytes::from(vec![0xb0; 70]),
+    }
+}
+
+fn catalog() -> Vec<LogRecord> {
+    let id = TopicId([0x11; 16]);
+    vec![
+        LogRecord::ClusterCreated(ClusterCreated { cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned() }),
+        LogRecord::TopicCreated(TopicCreated {
+            id,
+            name: "orders".to_owned(),
+            partitions: 3,
+            configs: configs(),
+            at: Millis(8),
+        }),
+        LogRecord::TopicDeleted(TopicDeleted { id, at: Millis(9) }),
+        LogRecord::PartitionsAdded(PartitionsAdded { id, partitions: 6 }),
+        LogRecord::TopicConfigured(TopicConfigured { id, configs: configs() }),
+        LogRecord::BrokerConfigured(BrokerConfigured { configs: configs() }),
+        LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(2000) }),
+    ]
+}
+
+fn partitions() -> Vec<LogRecord> {
+    vec![
+        LogRecord::BatchAppended(batch()),
+        LogRecord::MarkerAppended(MarkerAppended {
+            partition: partition(1),
+            marker: marker(),
+            offset: Offset(7),
+        }),
+        LogRecord::LogStartMoved(LogStartMoved { partition: partition(1), log_start: Offset(100) }),
+        LogRecord::ProducersExpired(ProducersExpired {
+            partition: partition(1),
+            producers: vec![ProducerId(1), ProducerId(2)],
+        }),
+    ]
+}
+
+fn transactions() -> Vec<LogRecord> {
+    vec![
+        LogRecord::TransactionUpdated(TransactionUpdated {
+            state: state(),
+            partitions: vec![partition(0), partition(1)],
+            offset_partitions: vec![17],
+        }),
+        LogRecord::TransactionExtended(TransactionExtended {
+            transactional_id: "pipeline-1".to_owned(),
+            partitions: vec![partition(2)],
+            offset_partitions: vec![],
+            at: Millis(11),
+        }),
+        LogRecord::TransactionEnded(TransactionEnded {
+            state: state(),
+            marker: marker(),
+            partitions: vec![(partition(0), Offset(8)), (partition(1), Offset(9))],
+        }),
+        LogRecord::TransactionForgotten(TransactionForgotten { transactional_id: "pipeline-1".to_owned() }),
+    ]
+}
+
+fn groups() -> Vec<LogRecord> {
+    let member = GroupMember {
+        member_id: "member".to_owned(),
+        instance_id: Some("static-1".to_owned()),
+        client_id: "client".to_owned(),
+        client_host: "/127.0.0.1".to_owned(),
+        rebalance_timeout: Millis(30_000),
+        session_timeout: Millis(10_000),
+        protocols: vec![("range".to_owned(), Bytes::from_static(&[1, 2]))],
+        assignment: Bytes::from_static(&[3]),
+    };
+    vec![
+        LogRecord::GroupUpdated(GroupUpdated {
+            group_id: "readers".to_owned(),
+            generation: 4,
+            protocol_type: Some("consumer".to_owned()),
+            protocol: Some("range".to_owned()),
+            leader: None,
+            members: vec![member],
+            at: Millis(13),
+        }),
+        LogRecord::GroupDeleted(GroupDeleted { group_id: "readers".to_owned() }),
+    ]
+}
+
+fn offsets() -> Vec<LogRecord> {
+    let group_id = || "readers".to_owned();
+    vec![
+        LogRecord::OffsetsCommitted(OffsetsCommitted {
+            group_id: group_id(),
+            offsets: vec![(partition(0), committed())],
+        }),
+        LogRecord::OffsetsStaged(OffsetsStaged {
+            group_id: group_id(),
+            producer_id: ProducerId(1001),
+            producer_epoch: ProducerEpoch(7),
+            offsets: vec![(partition(0), committed())],
+        }),
+        LogRecord::OffsetsDeleted(OffsetsDeleted { group_id: group_id(), partitions: vec![partition(0)] }),
+    ]
+}
+
+fn rows() -> Vec<LogRecord> {
+    let stored = |place| StoredBatch {
+        base_offset: Offset(5),
+        last_offset: Offset(7),
+        max_timestamp: Millis(14),
+        appended: Millis(15),
+        place,
+    };
+    let producer = ProducerState {
+        producer_id: ProducerId(1001),
+        epoch: ProducerEpoch(7),
+        coordinator_epoch: 3,
+        last_append: Millis(16),
+        last_timestamp: Millis(17),
+        transaction_start: Some(Offset(5)),
+        batches: vec![ProducerBatch {
+            first_sequence: 5,
+            last_sequence: 7,
+            first_offset: Offset(5),
+            last_offset: Offset(7),
+            timestamp: Millis(14),
+        }],
+    };
+    let aborted = AbortedTransaction {
+        producer_id: ProducerId(1001),
+        first_offset: Offset(1),
+        marker_offset: Offset(4),
+    };
+    let placed = || vec![(partition(0), committed(), LogPosition(0x1000_0040))];
+    vec![
+        LogRecord::PartitionRestored(PartitionRestored {
+            partition: partition(0),
+            log_start: Offset(1),
+            next_offset: Offset(9),
+        }),
+        LogRecord::BatchesRestored(BatchesRestored {
+            partition: partition(0),
+            batches: vec![
+                stored(BatchPlace::Log { position: LogPosition(0x1000_0080), size: 70 }),
+                stored(BatchPlace::Marker(marker())),
+            ],
+        }),
+        LogRecord::ProducerRestored(ProducerRestored { partition: partition(0), state: producer }),
+        LogRecord::AbortedRestored(AbortedRestored { partition: partition(0), aborted: vec![aborted] }),
+        LogRecord::OffsetsRestored(OffsetsRestored { group_id: "readers".to_owned(), offsets: placed() }),
+        LogRecord::StagedRestored(StagedRestored {
+            group_id: "readers".to_owned(),
+            producer_id: ProducerId(1001),
+            offsets: placed(),
+        }),
+    ]
+}
+
+fn records() -> Vec<LogRecord> {
+    [catalog(), partitions(), transactions(), groups(), offsets(), rows()].concat()
+}
+
+fn entry_of(sample: &LogRecord) -> Vec<u8> {
+    let mut entry = Vec::new();
+    let payload = encode(sample, &mut entry);
+    let at = entry.len();
+    entry.extend(payload);
+    if let LogRecord::BatchAppended(batch) = sample {
+        record::patch_batch(batch, &mut entry[at..]);
+    }
+    entry
+}
+
+fn identity() -> Option<Identity> {
+    Some(Identity { log_id: 0x0123_4567_89ab_cdef, shard: 0, geometry: Geometry::new(128 << 20).ok()? })
+}
+
+/// Everything that is stored, by name.
+fn samples() -> Vec<(String, Vec<u8>)> {
+    let mut samples = Vec::new();
+    for sample in records() {
+        let entry = entry_of(&sample);
+        let kind = KINDS.iter().find(|(tag, _)| *tag == entry[0]).map_or("", |(_, name)| name);
+        samples.push((kind.to_owned(), entry));
+    }
+    if let Some(identity) = identity() {
+        samples.push(("identity".to_owned(), identity.encode().to_vec()));
+        let mut block = vec![0; BLOCK as usize];
+        SegmentHeader::of(&identity, 5, 2).encode(&mut block);
+        samples.push(("segment".to_owned(), block[..48].to_vec()));
+    }
+    let header = GroupHeader {
+        log_id: 0x0123_4567_89ab_cdef,
+        shard: 0,
+        epoch: 2,
+        sequence: 77,
+        position: (5 * (128 << 20)) + 4096,
+        durable: 5 * (128 << 20),
+        payload: 9,
+        entries: 2,
+        previous: 0xcafe_f00d,
+    };
+    let mut group = vec![0; GROUP_HEADER];
+    group.extend([1, 0, 0, 0, 0xaa, 0, 0, 0, 0]);
+    seal_group(&header, &mut group);
+    samples.push(("group".to_owned(), group));
+    let mut snapshot =
+        SnapshotHeader { log_id: 0x0123_4567_89ab_cdef, shard: 0, position: 4096 }.encode().to_vec();
+    let mut chunks = ChunkWriter::new(4096);
+    snapshot.extend(chunks.push(&[1, 2, 3]).unwrap_or_default());
+    snapshot.extend(chunks.finish());
+    samples.push(("snapshot".to_owned(), snapshot));
+    samples
+}
+
+#[test]
+fn everything_is_written_as_ever() {
+    let golden = golden();
+    for (name, bytes) in samples() {
+        let expected = golden.get(name.as_str()).copied().unwrap_or("missing");
+        assert_eq!(hex(&bytes), expected, "{name}: the line should read\n{name} {}", hex(&bytes));
+    }
+    assert_eq!(golden.len(), samples().len());
+}
+
+#[test]
+fn every_kind_of_record_has_a_line_and_is_read_as_ever() {
+    let golden = golden();
+    for ((tag, name), sample) in KINDS.iter().zip(records()) {
+        let bytes = unhex(golden[name]);
+        assert_eq!(bytes[0], *tag);
+        let bare = match sample {
+            LogRecord::BatchAppended(batch) => {
+                LogRecord::BatchAppended(BatchAppended { payload: Bytes::new(), ..batch })
+            }
+            other => other,
+        };
+        assert_eq!(decode(&bytes).unwrap().record, bare, "{name}");
+    }
+    assert_eq!(KINDS.len(), records().len());
+}
