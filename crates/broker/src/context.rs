@@ -1,6 +1,7 @@
 //! What every API's answer has at hand, and who asks.
 
 use crate::host::{Host, HostGone};
+use ottla_store::LogReader;
 use ottla_types::TopicId;
 use ottla_wire::{Text, Uuid};
 use std::net::SocketAddr;
@@ -9,6 +10,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(crate) host: Host,
+    pub(crate) reader: LogReader,
     pub(crate) node_id: i32,
     pub(crate) cluster_id: Text,
     pub(crate) advertised: Advertised,
@@ -29,13 +31,18 @@ impl Context {
     ///
     /// # Errors
     /// The shard is gone.
-    pub async fn new(host: Host, advertised: Advertised, data_folder: String) -> Result<Context, HostGone> {
+    pub async fn new(
+        host: Host,
+        reader: LogReader,
+        advertised: Advertised,
+        data_folder: String,
+    ) -> Result<Context, HostGone> {
         let identity = host.read(|shard, _| {
             let cluster_id = shard.cluster_id().unwrap_or_default().to_owned();
             (shard.catalog().settings().node_id, cluster_id)
         });
         let (node_id, cluster_id) = identity.await?;
-        Ok(Context { host, node_id, cluster_id: cluster_id.into(), advertised, data_folder })
+        Ok(Context { host, reader, node_id, cluster_id: cluster_id.into(), advertised, data_folder })
     }
 }
 

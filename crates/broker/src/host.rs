@@ -1,129 +1,127 @@
-//! The thread that owns a shard, for a shard whose log is memory: what is appended counts as durable at once.
+//! The host of a shard: one thread that owns the core and the log, and hands out nothing before its time.
+//!
+//! Every answer is stamped with the end of the log when it was computed, and leaves when all before that is durable. So neither
+//! a write nor a read shows what a crash could take back, and nobody has to remember to wait.
 
-use ottla_core::config::Settings;
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
+mod clock;
+mod housekeeping;
+mod thread;
+mod watch;
+
+pub use thread::{HostOptions, StartError, Started, start};
+pub use watch::{Watch, Watchers};
+
+use ottla_core::{Answer, Input, Shard, Ticket};
 use ottla_types::{LogPosition, Millis};
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use thiserror::Error;
+use std::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
-/// The shard is gone: its log failed, or the broker stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the shard is gone")]
+/// The host gave no answer and will give none: it has stopped, its log failed, or the disk is full to the last byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the shard gives no answer: it stops, or its log has failed or is full")]
 pub struct HostGone;
 
-type Question = Box<dyn FnOnce(Ticket) -> Input + Send>;
-type Look = Box<dyn FnOnce(&Shard, Millis) + Send>;
+/// The disk has no room for more data; what frees room, and what ends transactions, is still accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the disk has no room for more data")]
+pub struct NoRoom;
 
+type MakeInput = Box<dyn FnOnce(Ticket) -> Input + Send>;
+type Deliver = Box<dyn FnOnce() + Send>;
+type ReadShard = Box<dyn FnOnce(&Shard, Millis) -> Deliver + Send>;
+type PeekShard = Box<dyn FnOnce(&Shard, Millis, &mut Watchers) + Send>;
+
+/// What reaches the host's thread.
 enum Command {
-    Ask(Question, oneshot::Sender<Answer>),
-    Look(Look),
+    Ask(MakeInput, oneshot::Sender<Answer>),
+    Offer(MakeInput, oneshot::Sender<Result<Answer, NoRoom>>),
+    Read(ReadShard),
+    Peek(PeekShard),
+    Durable(LogPosition),
+    LogFailed(String),
+    Snapshot(oneshot::Sender<()>),
+    SnapshotWritten(Result<(), String>),
+    Stop,
 }
 
-/// A handle to the thread; the thread ends with the last of them.
+/// A handle to the host of a shard. Commands take effect in the order of their first poll.
 #[derive(Clone, Debug)]
 pub struct Host {
     commands: Sender<Command>,
 }
 
 impl Host {
-    /// Starts a shard without a past.
+    /// Puts an input to the core; the answer arrives when everything it rests on is durable.
     ///
     /// # Errors
-    /// The thread cannot be started.
-    pub fn in_memory(settings: Settings) -> io::Result<Host> {
-        let (commands, inbox) = mpsc::channel();
-        let desk = Desk { shard: Shard::new(settings), waiting: BTreeMap::new(), tickets: 0, end: 0 };
-        std::thread::Builder::new().name("shard".to_owned()).spawn(move || desk.run(&inbox))?;
-        Ok(Host { commands })
-    }
-
-    /// Puts an input to the shard. The command is sent when this is first polled; the answer comes when it is durable.
-    ///
-    /// # Errors
-    /// The shard is gone.
+    /// The host is gone.
     pub async fn ask(&self, make: impl FnOnce(Ticket) -> Input + Send + 'static) -> Result<Answer, HostGone> {
-        let (reply, answer) = oneshot::channel();
-        self.commands.send(Command::Ask(Box::new(make), reply)).map_err(|_| HostGone)?;
-        answer.await.map_err(|_| HostGone)
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::Ask(Box::new(make), answer))?;
+        answered.await.map_err(|_| HostGone)
     }
 
-    /// Reads the shard's state. The command is sent when this is first polled; what was read comes when all before it is durable.
+    /// As [`Host::ask`], for an input that brings data: refused when the disk is full.
     ///
     /// # Errors
-    /// The shard is gone.
+    /// The host is gone.
+    pub async fn offer(
+        &self,
+        make: impl FnOnce(Ticket) -> Input + Send + 'static,
+    ) -> Result<Result<Answer, NoRoom>, HostGone> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command::Offer(Box::new(make), answer))?;
+        answered.await.map_err(|_| HostGone)
+    }
+
+    /// Looks at the core; what was seen arrives when everything it rests on is durable.
+    ///
+    /// # Errors
+    /// The host is gone.
     pub async fn read<R: Send + 'static>(
         &self,
         look: impl FnOnce(&Shard, Millis) -> R + Send + 'static,
     ) -> Result<R, HostGone> {
-        let (reply, seen) = oneshot::channel();
-        let look: Look = Box::new(move |shard, now| {
-            let _ = reply.send(look(shard, now));
-        });
-        self.commands.send(Command::Look(look)).map_err(|_| HostGone)?;
-        seen.await.map_err(|_| HostGone)
-    }
-}
-
-/// What the thread has on its desk.
-struct Desk {
-    shard: Shard,
-    waiting: BTreeMap<Ticket, oneshot::Sender<Answer>>,
-    tickets: u64,
-    end: u64,
-}
-
-impl Desk {
-    fn run(mut self, inbox: &Receiver<Command>) {
-        loop {
-            let wait = self.shard.deadline().map_or(Duration::from_secs(60), |at| {
-                Duration::from_millis(u64::try_from(at.since(now()).0).unwrap_or(0))
-            });
-            match inbox.recv_timeout(wait) {
-                Ok(Command::Ask(make, reply)) => {
-                    self.tickets += 1;
-                    let ticket = Ticket(self.tickets);
-                    self.waiting.insert(ticket, reply);
-                    self.step(make(ticket));
-                }
-                Ok(Command::Look(look)) => look(&self.shard, now()),
-                Err(RecvTimeoutError::Timeout) => self.step(Input::Tick),
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
+        let (seen, arrived) = oneshot::channel();
+        self.send(Command::Read(Box::new(move |shard, now| {
+            let result = look(shard, now);
+            Box::new(move || drop(seen.send(result)))
+        })))?;
+        arrived.await.map_err(|_| HostGone)
     }
 
-    fn step(&mut self, input: Input) {
-        let mut effects = Effects::default();
-        self.shard.step(now(), input, &mut effects);
-        self.carry_out(&mut effects);
-        self.shard.step(now(), Input::Durable(LogPosition(self.end)), &mut effects);
-        self.carry_out(&mut effects);
+    /// Looks at the core without waiting for the disk: only for what lies below high watermarks, which is durable already.
+    /// The closure may register a [`Watch`] on partitions it found too little in.
+    ///
+    /// # Errors
+    /// The host is gone.
+    pub async fn peek<R: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Shard, Millis, &mut Watchers) -> R + Send + 'static,
+    ) -> Result<R, HostGone> {
+        let (seen, arrived) = oneshot::channel();
+        self.send(Command::Peek(Box::new(move |shard, now, watchers| {
+            drop(seen.send(look(shard, now, watchers)));
+        })))?;
+        arrived.await.map_err(|_| HostGone)
     }
 
-    fn carry_out(&mut self, effects: &mut Effects) {
-        for effect in effects.drain() {
-            match effect {
-                Effect::Append(record) => {
-                    let position = LogPosition(self.end);
-                    self.end += 1;
-                    self.shard.apply(Applied { position, payload: position }, &record);
-                }
-                Effect::Reply { ticket, answer } => {
-                    if let Some(reply) = self.waiting.remove(&ticket) {
-                        let _ = reply.send(answer);
-                    }
-                }
-                Effect::Advanced(_) => {}
-            }
-        }
+    /// Writes a snapshot of the state once it is durable, so that the next start replays less. Returns when it is on disk.
+    ///
+    /// # Errors
+    /// The host is gone.
+    pub async fn snapshot(&self) -> Result<(), HostGone> {
+        let (done, written) = oneshot::channel();
+        self.send(Command::Snapshot(done))?;
+        written.await.map_err(|_| HostGone)
     }
-}
 
-fn now() -> Millis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    /// Asks the host to stop: what was appended becomes durable, answers that wait for it leave, then the thread ends.
+    pub fn stop(&self) {
+        drop(self.commands.send(Command::Stop));
+    }
+
+    fn send(&self, command: Command) -> Result<(), HostGone> {
+        self.commands.send(command).map_err(|_| HostGone)
+    }
 }

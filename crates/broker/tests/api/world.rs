@@ -1,12 +1,14 @@
 //! A broker in memory and a peer that speaks to it in frames.
 
 use bytes::Bytes;
-use ottla_broker::host::Host;
+use ottla_broker::host::{self, HostOptions};
 use ottla_broker::{Advertised, Context, Limits, Server};
 use ottla_core::config::Settings;
+use ottla_store::{MemoryMedium, Options};
 use ottla_wire::messages::Request;
 use ottla_wire::{Message, Text, frame};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -14,9 +16,15 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) async fn broker(configs: &[(&str, &str)]) -> Server {
     let configs: BTreeMap<String, String> =
         configs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let host = Host::in_memory(Settings::from_configs(&configs).unwrap()).unwrap();
+    let options = HostOptions {
+        settings: Settings::from_configs(&configs).unwrap(),
+        log: Options::memory(),
+        cluster_id: "ottla-test-cluster-id0".to_owned(),
+        snapshot_every: 1 << 20,
+    };
+    let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
     let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
-    let context = Context::new(host, advertised, "memory".to_owned()).await.unwrap();
+    let context = Context::new(started.host, started.reader, advertised, "memory".to_owned()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     Server::bind(listener, context, Limits::default()).unwrap()
 }

@@ -1,0 +1,303 @@
+//! The host's thread: takes commands in turn, lets the core judge, the log store, and the answers go when they are durable.
+
+use super::clock::Clock;
+use super::housekeeping::Housekeeping;
+use super::{Command, Deliver, Host, MakeInput, NoRoom, Watchers};
+use ottla_core::config::Settings;
+use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
+use ottla_store::{
+    AppendError, Appended, Hooks, Log, LogReader, Medium, OpenError, Opened, Options, Recovered, Replayed,
+    Room,
+};
+use ottla_types::record::{ClusterCreated, LogRecord};
+use ottla_types::{LogPosition, Millis};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+/// Commands handled before the log is handed what was appended.
+const BATCH: usize = 256;
+/// The longest the thread sleeps without a look at its timers.
+const LONGEST_SLEEP: Millis = Millis(60_000);
+
+/// How a host runs.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// The settings, as given at start.
+    pub settings: Settings,
+    /// How the log is kept.
+    pub log: Options,
+    /// The cluster id that a new log gets.
+    pub cluster_id: String,
+    /// A snapshot is written after so many bytes of log.
+    pub snapshot_every: u64,
+}
+
+/// Why a host could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The log cannot be opened: it is in use, damaged, or cannot be read or written.
+    #[error(transparent)]
+    Log(#[from] OpenError),
+    /// The system gives no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// A host that runs, with what belongs to it.
+#[derive(Debug)]
+pub struct Started {
+    /// The handle.
+    pub host: Host,
+    /// Reads batches from the log.
+    pub reader: LogReader,
+    /// Holds a message once the log has failed. The process should end then: what memory says may not be on disk.
+    pub failure: watch::Receiver<Option<String>>,
+    /// What was found in the log.
+    pub recovered: Recovered,
+    /// The log and its medium, in a few words.
+    pub description: String,
+    /// The thread, which ends after [`Host::stop`].
+    pub thread: JoinHandle<()>,
+}
+
+/// Replays the log, then starts the host's thread.
+///
+/// # Errors
+/// The log cannot be opened, or the system gives no thread.
+pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, StartError> {
+    let (commands, inbox) = channel();
+    let mut shard = Shard::new(options.settings);
+    let (durable, failed) = (commands.clone(), commands.clone());
+    let hooks = Hooks {
+        on_durable: Box::new(move |position| drop(durable.send(Command::Durable(position)))),
+        on_failure: Box::new(move |why| drop(failed.send(Command::LogFailed(why.to_string())))),
+    };
+    let Opened { log, recovered } =
+        Log::open(medium, options.log, hooks, &mut |one| replay(&mut shard, &one))?;
+    let (failure, failure_seen) = watch::channel(None);
+    let (reader, description) = (log.reader(), log.describe());
+    let mut host = HostThread {
+        durable: log.durable(),
+        housekeeping: Housekeeping::new(&log, options.snapshot_every, commands.clone()),
+        clock: Clock::start(),
+        shard,
+        log,
+        inbox,
+        failure,
+        effects: Effects::default(),
+        tickets: BTreeMap::new(),
+        next_ticket: 0,
+        held: VecDeque::new(),
+        watchers: Watchers::default(),
+        failed: false,
+    };
+    host.begin(options.cluster_id);
+    let thread = std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || host.run())?;
+    Ok(Started { host: Host { commands }, reader, failure: failure_seen, recovered, description, thread })
+}
+
+fn replay(shard: &mut Shard, one: &Replayed) {
+    match one {
+        Replayed::Snapshot(row) => {
+            let nowhere = LogPosition(0);
+            shard.apply(Applied { position: nowhere, payload: nowhere }, row);
+        }
+        Replayed::Entry(at, record) => shard.apply(applied(*at), record),
+    }
+}
+
+fn applied(at: Appended) -> Applied {
+    Applied { position: at.position, payload: at.payload.unwrap_or(at.position) }
+}
+
+/// Who waits for the answer to an input.
+enum Asker {
+    Ask(oneshot::Sender<Answer>),
+    Offer(oneshot::Sender<Result<Answer, NoRoom>>),
+}
+
+struct HostThread {
+    shard: Shard,
+    log: Log,
+    inbox: Receiver<Command>,
+    clock: Clock,
+    failure: watch::Sender<Option<String>>,
+    effects: Effects,
+    tickets: BTreeMap<Ticket, Asker>,
+    next_ticket: u64,
+    /// Answers that wait for the log to be durable up to a position, oldest first.
+    held: VecDeque<(LogPosition, Deliver)>,
+    durable: LogPosition,
+    watchers: Watchers,
+    housekeeping: Housekeeping,
+    failed: bool,
+}
+
+impl HostThread {
+    /// A new log gets its cluster id as its first record. What replay rebuilt is durable, so readers may see it at once.
+    fn begin(&mut self, cluster_id: String) {
+        let now = self.clock.now();
+        self.step(now, Input::Durable(self.durable));
+        if self.shard.cluster_id().is_none() {
+            self.effects.append(LogRecord::ClusterCreated(ClusterCreated { cluster_id }));
+            self.carry_out();
+        }
+        self.log.kick();
+    }
+
+    fn run(mut self) {
+        while self.turn() {}
+        if let Err(failure) = self.log.flush() {
+            self.fail(failure.to_string());
+        }
+        self.durable = self.log.durable();
+        self.release();
+    }
+
+    /// Waits for a command, handles what else is there, then lets the log write. False when it is time to end.
+    fn turn(&mut self) -> bool {
+        let mut next = match self.inbox.recv_timeout(self.patience()) {
+            Ok(command) => Some(command),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
+        let now = self.clock.now();
+        for _ in 0..BATCH {
+            let Some(command) = next.take() else { break };
+            if !self.handle(now, command) {
+                return false;
+            }
+            next = self.inbox.try_recv().ok();
+        }
+        if let Some(command) = next.take()
+            && !self.handle(now, command)
+        {
+            return false;
+        }
+        if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
+            self.step(now, Input::Tick);
+        }
+        self.log.kick();
+        self.housekeeping.consider(&self.shard, &self.log);
+        !self.failed
+    }
+
+    fn patience(&self) -> Duration {
+        let until = self.shard.deadline().map_or(LONGEST_SLEEP, |deadline| deadline.since(self.clock.now()));
+        Duration::from_millis(u64::try_from(until.min(LONGEST_SLEEP).0).unwrap_or(0))
+    }
+
+    /// Handles one command. False when it is time to end.
+    fn handle(&mut self, now: Millis, command: Command) -> bool {
+        match command {
+            Command::Ask(make, asker) => self.ask(now, make, Asker::Ask(asker)),
+            Command::Offer(make, asker) if self.log.room() == Room::Full => {
+                drop(make);
+                drop(asker.send(Err(NoRoom)));
+            }
+            Command::Offer(make, asker) => self.ask(now, make, Asker::Offer(asker)),
+            Command::Read(look) => {
+                let deliver = look(&self.shard, now);
+                self.hold(deliver);
+            }
+            Command::Peek(look) => look(&self.shard, now, &mut self.watchers),
+            Command::Durable(position) => self.became_durable(now, position),
+            Command::Snapshot(done) => self.housekeeping.begin_snapshot(&self.shard, &self.log, Some(done)),
+            Command::SnapshotWritten(result) => {
+                self.housekeeping.snapshot_written(result, &self.shard, &self.log)
+            }
+            Command::LogFailed(why) => self.fail(why),
+            Command::Stop => return false,
+        }
+        !self.failed
+    }
+
+    fn ask(&mut self, now: Millis, make: MakeInput, asker: Asker) {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.tickets.insert(ticket, asker);
+        self.step(now, make(ticket));
+    }
+
+    fn step(&mut self, now: Millis, input: Input) {
+        self.shard.step(now, input, &mut self.effects);
+        self.carry_out();
+    }
+
+    /// Does what the core handed out, in order: append and apply, hold answers, wake readers.
+    fn carry_out(&mut self) {
+        let mut effects = std::mem::take(&mut self.effects);
+        for effect in effects.drain() {
+            if self.failed {
+                break;
+            }
+            match effect {
+                Effect::Append(record) => self.append(&record),
+                Effect::Reply { ticket, answer } => self.reply(ticket, answer),
+                Effect::Advanced(partition) => self.watchers.advanced(partition),
+            }
+        }
+        self.effects = effects;
+    }
+
+    /// Appends and applies. A record that the log refuses ends the host: the rest of its step must not be answered as done.
+    fn append(&mut self, record: &LogRecord) {
+        match self.log.append(record) {
+            Ok(at) => self.shard.apply(applied(at), record),
+            Err(error @ AppendError::Full) => {
+                self.fail(format!("{error}, not even for small records: make room, then start again"));
+            }
+            Err(error) => self.fail(error.to_string()),
+        }
+    }
+
+    fn reply(&mut self, ticket: Ticket, answer: Answer) {
+        match self.tickets.remove(&ticket) {
+            Some(Asker::Ask(asker)) => self.hold(Box::new(move || drop(asker.send(answer)))),
+            Some(Asker::Offer(asker)) => self.hold(Box::new(move || drop(asker.send(Ok(answer))))),
+            None => {}
+        }
+    }
+
+    /// Delivers now if the log is durable to its end, else when it is durable to where it ends now.
+    fn hold(&mut self, deliver: Deliver) {
+        let stamp = self.log.end();
+        if stamp <= self.durable {
+            deliver();
+        } else {
+            self.held.push_back((stamp, deliver));
+        }
+    }
+
+    fn release(&mut self) {
+        while self.held.front().is_some_and(|(stamp, _)| *stamp <= self.durable) {
+            if let Some((_, deliver)) = self.held.pop_front() {
+                deliver();
+            }
+        }
+    }
+
+    fn became_durable(&mut self, now: Millis, position: LogPosition) {
+        if position <= self.durable {
+            return;
+        }
+        self.durable = position;
+        self.step(now, Input::Durable(position));
+        self.release();
+    }
+
+    /// The log failed: memory may hold what the disk does not, so nothing more may be said.
+    fn fail(&mut self, why: String) {
+        if std::mem::replace(&mut self.failed, true) {
+            return;
+        }
+        self.held.clear();
+        self.tickets.clear();
+        self.failure.send_replace(Some(why));
+    }
+}

@@ -1,0 +1,293 @@
+//! A broker in this process: started from a configuration, stopped when dropped.
+
+use crate::config::{BadConfig, Config, Durability, Storage};
+use ottla_broker::host::{self, Host, HostOptions, Started};
+use ottla_broker::{Advertised, Context, Limits, Server};
+use ottla_store::{DiskMedium, MemoryMedium, Options};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+/// A snapshot is written after so many bytes of log.
+const SNAPSHOT_EVERY: u64 = 256 << 20;
+
+/// A running broker. Dropping it stops it: what was acknowledged is durable, connections are closed.
+#[derive(Debug)]
+pub struct Broker {
+    address: SocketAddr,
+    description: String,
+    server: Option<Server>,
+    host: Host,
+    shard: Option<JoinHandle<()>>,
+    failure: watch::Receiver<Option<String>>,
+    runtime: Option<Runtime>,
+}
+
+/// What a broker is started with.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    config: Config,
+    settings: Vec<(String, String)>,
+}
+
+/// Why a broker did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is not legal.
+    #[error(transparent)]
+    Config(#[from] BadConfig),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The data cannot be opened.
+    #[error("{place}: {source}")]
+    Data {
+        /// The folder, or "memory".
+        place: String,
+        /// What is wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The system gives no thread, no random number or no socket event.
+    #[error("the system refuses {what}: {source}")]
+    System {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// The broker's log failed: what it says from memory may not be on disk, so it stopped answering.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the log failed, nothing more is acknowledged: {0}")]
+pub struct Failed(String);
+
+impl Broker {
+    /// A broker whose data is gone when it stops, on a free port of 127.0.0.1.
+    pub fn in_memory() -> Builder {
+        Builder::from_storage(Storage::Memory)
+    }
+
+    /// A broker that keeps its data in a folder, on a free port of 127.0.0.1.
+    pub fn on_folder(folder: impl Into<PathBuf>) -> Builder {
+        Builder::from_storage(Storage::Folder(folder.into()))
+    }
+
+    /// Starts a broker from a whole configuration.
+    ///
+    /// # Errors
+    /// The configuration is not legal, the address is taken, or the data cannot be opened.
+    pub fn start(config: &Config) -> Result<Broker, StartError> {
+        let listener = listen(&config.listen)?;
+        let started = start_host(config)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("ottla-net")
+            .enable_all()
+            .build()
+            .map_err(|source| StartError::System { what: "threads", source })?;
+        let Started { host, reader, failure, description, thread, .. } = started;
+        let advertised = advertised(config, &listener)?;
+        let place = place(config);
+        let server = runtime.block_on(async {
+            let context =
+                Context::new(host.clone(), reader, advertised, place).await.map_err(io::Error::other)?;
+            let limits = Limits::default();
+            Server::bind(tokio::net::TcpListener::from_std(listener)?, context, limits)
+        });
+        let server = server.map_err(|source| StartError::System { what: "the server", source })?;
+        let address = server.local_addr();
+        Ok(Broker {
+            address,
+            description,
+            server: Some(server),
+            host,
+            shard: Some(thread),
+            failure,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// The address clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The log and its medium, in a few words.
+    pub fn describe(&self) -> &str {
+        &self.description
+    }
+
+    /// Waits until the broker's log fails, which it may never do. The process should end then.
+    pub async fn failed(&self) -> Failed {
+        let mut failure = self.failure.clone();
+        let failed = failure.wait_for(Option::is_some).await;
+        match failed.as_deref() {
+            Ok(Some(why)) => Failed(why.clone()),
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Stops the broker: no new requests, answers under way leave, the log is closed.
+    ///
+    /// # Errors
+    /// The log had failed.
+    pub fn stop(mut self) -> Result<(), Failed> {
+        self.finish();
+        let failure = self.failure.borrow().clone();
+        failure.map_or(Ok(()), |why| Err(Failed(why)))
+    }
+
+    fn finish(&mut self) {
+        if let (Some(server), Some(runtime)) = (self.server.take(), self.runtime.take()) {
+            // A runtime must not be entered or dropped inside another one, and this may be called from there.
+            let host = self.host.clone();
+            let end = std::thread::spawn(move || {
+                runtime.block_on(server.stop());
+                host.stop();
+                runtime.shutdown_background();
+            });
+            drop(end.join());
+        }
+        if let Some(shard) = self.shard.take() {
+            drop(shard.join());
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Builder {
+    fn from_storage(storage: Storage) -> Builder {
+        let config = Config { listen: "127.0.0.1:0".to_owned(), storage, ..Config::default() };
+        Builder { config, settings: Vec::new() }
+    }
+
+    /// Listens on this address, `host:port`.
+    #[must_use]
+    pub fn listen(mut self, address: impl Into<String>) -> Builder {
+        self.config.listen = address.into();
+        self
+    }
+
+    /// Tells clients to connect to this address, `host:port`.
+    #[must_use]
+    pub fn advertise(mut self, address: impl Into<String>) -> Builder {
+        self.config.advertise = Some(address.into());
+        self
+    }
+
+    /// When a write counts as durable.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Builder {
+        self.config.durability = durability;
+        self
+    }
+
+    /// Sets a broker configuration key under Kafka's name.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Builder {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the broker; it is ready when this returns.
+    ///
+    /// # Errors
+    /// The configuration is not legal, the address is taken, or the data cannot be opened.
+    pub fn start(mut self) -> Result<Broker, StartError> {
+        for (name, value) in &self.settings {
+            self.config.set("Builder::set", name, value)?;
+        }
+        Broker::start(&self.config)
+    }
+}
+
+fn listen(address: &str) -> Result<TcpListener, StartError> {
+    let refused = |source| StartError::Listen { address: address.to_owned(), source };
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    Ok(listener)
+}
+
+fn start_host(config: &Config) -> Result<Started, StartError> {
+    let settings = config.settings()?;
+    let cluster_id = cluster_id()?;
+    let refused =
+        |source: Box<dyn std::error::Error + Send + Sync>| StartError::Data { place: place(config), source };
+    let started = match &config.storage {
+        Storage::Memory => {
+            let log = Options::memory();
+            let options = HostOptions { settings, log, cluster_id, snapshot_every: u64::MAX };
+            host::start(Arc::new(MemoryMedium::new()), options)
+        }
+        Storage::Folder(folder) => {
+            let medium = DiskMedium::open(folder).map_err(|error| refused(error.into()))?;
+            let log = Options { durability: durability(config.durability), ..Options::disk() };
+            let options = HostOptions { settings, log, cluster_id, snapshot_every: SNAPSHOT_EVERY };
+            host::start(Arc::new(medium), options)
+        }
+    };
+    started.map_err(|error| refused(error.into()))
+}
+
+fn durability(durability: Durability) -> ottla_store::Durability {
+    match durability {
+        Durability::Disk => ottla_store::Durability::Sync,
+        Durability::Os => ottla_store::Durability::Os,
+    }
+}
+
+fn place(config: &Config) -> String {
+    match &config.storage {
+        Storage::Memory => "memory".to_owned(),
+        Storage::Folder(folder) => absolute(folder).display().to_string(),
+    }
+}
+
+fn absolute(folder: &Path) -> PathBuf {
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
+}
+
+/// What clients are told: as configured, else the address that is listened on; of a wildcard address this machine's loopback, since
+/// no other name is known.
+fn advertised(config: &Config, listener: &TcpListener) -> Result<Advertised, StartError> {
+    if let Some(given) = &config.advertise {
+        let bad = || BadConfig::new("advertised address", format!("'{given}' is not host:port"));
+        let (host, port) = given.rsplit_once(':').ok_or_else(bad)?;
+        let port = port.parse().map_err(|_| bad())?;
+        return Ok(Advertised { host: host.trim_matches(['[', ']']).to_owned(), port });
+    }
+    let address =
+        listener.local_addr().map_err(|source| StartError::System { what: "the local address", source })?;
+    let host = match address.ip() {
+        ip if ip.is_unspecified() => "localhost".to_owned(),
+        ip => ip.to_string(),
+    };
+    Ok(Advertised { host, port: address.port() })
+}
+
+/// A new cluster id: 16 random bytes as 22 characters of URL-safe base64.
+fn cluster_id() -> Result<String, StartError> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut random = [0; 16];
+    let drawn = getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()));
+    drawn.map_err(|source| StartError::System { what: "random bytes", source })?;
+    let bits = u128::from_be_bytes(random);
+    let digit = |shift: u32| char::from(DIGITS[(bits >> shift & 63) as usize]);
+    let whole = (0..21).map(|i| digit(122 - 6 * i));
+    Ok(whole.chain([char::from(DIGITS[((bits & 3) << 4) as usize])]).collect())
+}

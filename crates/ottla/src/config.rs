@@ -1,0 +1,281 @@
+//! Configuration of a broker: built-in defaults, then a TOML file, then the environment, then flags; the later wins.
+
+use ottla_core::config::{BROKER_KEYS, ConfigError, Settings, TOPIC_KEYS};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// When a write counts as durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Durability {
+    /// When the disk has it (fdatasync): it survives a power cut.
+    #[default]
+    Disk,
+    /// When the operating system has it: it survives a killed process, not a power cut. Kafka's default.
+    Os,
+}
+
+/// Where a broker keeps its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// In memory, gone with the broker.
+    Memory,
+    /// In a folder.
+    Folder(PathBuf),
+}
+
+/// All a broker is started with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Address to listen on, as `host:port`; port 0 takes a free one.
+    pub listen: String,
+    /// Address told to clients, as `host:port`; none for the one each client connected to.
+    pub advertise: Option<String>,
+    /// Where data is kept.
+    pub storage: Storage,
+    /// When a write counts as durable.
+    pub durability: Durability,
+    /// Broker configuration under Kafka's names.
+    pub broker: BTreeMap<String, String>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: "127.0.0.1:9092".to_owned(),
+            advertise: None,
+            storage: Storage::Folder(PathBuf::from("./ottla-data")),
+            durability: Durability::Disk,
+            broker: BTreeMap::new(),
+        }
+    }
+}
+
+/// Why a configuration was refused: which key, where it came from, what it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadConfig {
+    source: String,
+    why: String,
+}
+
+impl BadConfig {
+    /// A refusal: where the value came from, and why it was refused.
+    pub fn new(source: impl Into<String>, why: impl Into<String>) -> BadConfig {
+        BadConfig { source: source.into(), why: why.into() }
+    }
+}
+
+impl fmt::Display for BadConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.source, self.why)
+    }
+}
+
+impl std::error::Error for BadConfig {}
+
+impl Config {
+    /// Takes what a TOML file says over what stood before.
+    ///
+    /// # Errors
+    /// The file cannot be read or parsed, or a key or value in it is not legal.
+    pub fn merge_file(&mut self, path: &Path) -> Result<(), BadConfig> {
+        let source = format!("config file {}", path.display());
+        let text =
+            std::fs::read_to_string(path).map_err(|error| BadConfig::new(&source, error.to_string()))?;
+        self.merge_toml(&source, &text)
+    }
+
+    fn merge_toml(&mut self, source: &str, text: &str) -> Result<(), BadConfig> {
+        let table: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| BadConfig::new(source, error.to_string()))?;
+        for (key, value) in table {
+            match key.as_str() {
+                "listen" => self.listen = string(source, &key, &value)?,
+                "advertise" => self.advertise = Some(string(source, &key, &value)?),
+                "data" => self.storage = Storage::Folder(string(source, &key, &value)?.into()),
+                "memory" => self.merge_memory(source, &value)?,
+                "durability" => self.durability = durability(source, &string(source, &key, &value)?)?,
+                "broker" => self.merge_broker(source, "", value)?,
+                _ => {
+                    let known = "listen, advertise, data, memory, durability and the table [broker]";
+                    return Err(BadConfig::new(source, format!("unknown key '{key}'; there are {known}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_memory(&mut self, source: &str, value: &toml::Value) -> Result<(), BadConfig> {
+        match value.as_bool() {
+            Some(true) => self.storage = Storage::Memory,
+            Some(false) => {}
+            None => return Err(BadConfig::new(source, "'memory' must be true or false")),
+        }
+        Ok(())
+    }
+
+    /// Kafka's dotted names may be quoted or not: an unquoted one is a table in a table to TOML.
+    fn merge_broker(&mut self, source: &str, name: &str, value: toml::Value) -> Result<(), BadConfig> {
+        match value {
+            toml::Value::Table(table) => {
+                for (key, value) in table {
+                    let inner = if name.is_empty() { key } else { format!("{name}.{key}") };
+                    self.merge_broker(source, &inner, value)?;
+                }
+                Ok(())
+            }
+            toml::Value::String(text) => self.set(source, name, &text),
+            other => self.set(source, name, &other.to_string()),
+        }
+    }
+
+    /// Sets a broker key under Kafka's name.
+    ///
+    /// # Errors
+    /// The key is unknown or does not take the value; `source` is named in the message.
+    pub fn set(&mut self, source: &str, name: &str, value: &str) -> Result<(), BadConfig> {
+        let one = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        Settings::from_configs(&one).map_err(|error| BadConfig::new(source, explain(&error)))?;
+        self.broker.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    /// Takes `KAFKA_…` variables as the container images of Apache Kafka do: `_` stands for `.`, `__` for `_`, `___` for
+    /// `-`. Returns the variables that mean nothing here, so that each can be warned of.
+    ///
+    /// # Errors
+    /// A known key does not take the value.
+    pub fn merge_environment(
+        &mut self,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> Result<Vec<String>, BadConfig> {
+        const NOT_KEYS: &[&str] = &["OPTS", "HEAP_OPTS", "VERSION", "HOME"];
+        let mut ignored = Vec::new();
+        for (variable, value) in variables {
+            let Some(rest) = variable.strip_prefix("KAFKA_") else { continue };
+            if NOT_KEYS.contains(&rest) || rest.starts_with("JMX_") || rest.starts_with("LOG4J_") {
+                continue;
+            }
+            let name = key_of(rest);
+            let one = BTreeMap::from([(name.clone(), value.clone())]);
+            match Settings::from_configs(&one) {
+                Ok(_) => drop(self.broker.insert(name, value)),
+                Err(ConfigError::UnknownKey(_)) => ignored.push(variable),
+                Err(error) => {
+                    return Err(BadConfig::new(format!("environment variable {variable}"), explain(&error)));
+                }
+            }
+        }
+        Ok(ignored)
+    }
+
+    /// The broker's settings.
+    ///
+    /// # Errors
+    /// A key is unknown or does not take its value.
+    pub fn settings(&self) -> Result<Settings, BadConfig> {
+        Settings::from_configs(&self.broker)
+            .map_err(|error| BadConfig::new("broker configuration", explain(&error)))
+    }
+}
+
+fn key_of(variable: &str) -> String {
+    variable
+        .replace("___", "\u{1}")
+        .replace("__", "\u{2}")
+        .replace('_', ".")
+        .replace('\u{1}', "-")
+        .replace('\u{2}', "_")
+        .to_lowercase()
+}
+
+fn string(source: &str, key: &str, value: &toml::Value) -> Result<String, BadConfig> {
+    let text = value.as_str().map(str::to_owned);
+    text.ok_or_else(|| BadConfig::new(source, format!("'{key}' must be a string, in quotes")))
+}
+
+fn durability(source: &str, text: &str) -> Result<Durability, BadConfig> {
+    match text {
+        "disk" => Ok(Durability::Disk),
+        "os" => Ok(Durability::Os),
+        other => {
+            Err(BadConfig::new(source, format!("'durability' cannot be '{other}': it must be disk or os")))
+        }
+    }
+}
+
+/// The error, with the nearest known key if the key is unknown.
+fn explain(error: &ConfigError) -> String {
+    let ConfigError::UnknownKey(name) = error else { return error.to_string() };
+    let own = BROKER_KEYS.iter().map(|key| key.name);
+    let inherited = TOPIC_KEYS.iter().filter_map(|key| key.broker_key);
+    let nearest = own.chain(inherited).min_by_key(|known| distance(known, name));
+    match nearest.filter(|known| distance(known, name) <= name.len() / 3) {
+        Some(known) => format!("{error}; did you mean '{known}'?"),
+        None => error.to_string(),
+    }
+}
+
+/// Single-character edits from one text to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_write_kafkas_names_with_or_without_quotes() {
+        let mut config = Config::default();
+        let text = "listen = \"[::1]:9092\"\n[broker]\nnum.partitions = 3\n\"log.retention.ms\" = 1000\n";
+        config.merge_toml("test", text).unwrap();
+        assert_eq!(config.listen, "[::1]:9092");
+        let settings = config.settings().unwrap();
+        assert_eq!(
+            (settings.num_partitions, settings.value("log.retention.ms").unwrap().as_str()),
+            (3, "1000")
+        );
+    }
+
+    #[test]
+    fn a_wrong_key_or_value_is_named() {
+        let mut config = Config::default();
+        let error = config.set("--set", "num.partition", "3").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--set: unknown configuration key 'num.partition'; did you mean 'num.partitions'?"
+        );
+        let error = config.merge_toml("config file x", "[broker]\nnum.partitions = 0").unwrap_err();
+        assert!(error.to_string().starts_with("config file x: 'num.partitions' cannot be '0'"), "{error}");
+        let error = config.merge_toml("config file x", "port = 1").unwrap_err();
+        assert!(error.to_string().contains("unknown key 'port'"), "{error}");
+    }
+
+    #[test]
+    fn the_environment_speaks_as_in_kafkas_images() {
+        let mut config = Config::default();
+        let variables = [
+            ("KAFKA_NUM_PARTITIONS", "4"),
+            ("KAFKA_HEAP_OPTS", "-Xmx1g"),
+            ("KAFKA_PROCESS_ROLES", "broker"),
+            ("HOME", "x"),
+        ];
+        let ignored = config
+            .merge_environment(variables.map(|(k, v)| (k.to_owned(), v.to_owned())).into_iter())
+            .unwrap();
+        assert_eq!(config.broker["num.partitions"], "4");
+        assert_eq!(ignored, ["KAFKA_PROCESS_ROLES"]);
+    }
+}

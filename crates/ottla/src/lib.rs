@@ -1,0 +1,19 @@
+//! A Kafka-compatible event broker to embed: in memory for a test, or on a folder.
+//! It must not know how the broker decides, stores or speaks: it only puts the parts together.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let broker = ottla::Broker::in_memory().set("num.partitions", "3").start()?;
+//! let bootstrap = broker.address(); // 127.0.0.1 and a free port; any Kafka client connects here
+//! assert!(std::net::TcpStream::connect(bootstrap).is_ok());
+//! broker.stop()?; // or drop it
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod broker;
+mod config;
+
+pub use broker::{Broker, Builder, Failed, StartError};
+pub use config::{BadConfig, Config, Durability, Storage};

@@ -1,0 +1,36 @@
+//! The `ottla` binary: a broker, and the commands to work with one.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use std::time::Instant;
+
+mod serve;
+
+/// Ottla, a Kafka-compatible event broker. Without a command it serves.
+#[derive(Parser)]
+#[command(version, about, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+enum Command {
+    /// Run a broker (the default)
+    Serve(serve::ServeArgs),
+}
+
+fn main() -> ExitCode {
+    let started = Instant::now();
+    match Arguments::parse().command {
+        Some(Command::Serve(args)) => serve::run(&args, started),
+        None => {
+            let Arguments { command } = Arguments::parse_from(["ottla", "serve"]);
+            match command {
+                Some(Command::Serve(args)) => serve::run(&args, started),
+                None => ExitCode::FAILURE,
+            }
+        }
+    }
+}

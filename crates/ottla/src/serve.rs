@@ -1,0 +1,133 @@
+//! `ottla serve`: runs a broker until it is told to stop, or its log fails.
+
+use ottla::Broker;
+use ottla::{BadConfig, Config, Durability, Storage};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+use tracing_subscriber::EnvFilter;
+
+/// Exit code for a configuration that was refused.
+const BAD_CONFIG: u8 = 2;
+
+/// Serves Kafka clients. Configuration: built-in defaults, then --config, then KAFKA_… variables, then flags; the later wins.
+#[derive(clap::Args, Default)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:9092]
+    #[arg(long, value_name = "HOST:PORT", env = "OTTLA_LISTEN")]
+    listen: Option<String>,
+    /// Address told to clients, when it is not the one listened on (containers, port mappings)
+    #[arg(long, value_name = "HOST:PORT", env = "OTTLA_ADVERTISE")]
+    advertise: Option<String>,
+    /// Folder that keeps the data; made if it does not exist [default: ./ottla-data]
+    #[arg(long, value_name = "FOLDER", env = "OTTLA_DATA", conflicts_with = "memory")]
+    data: Option<PathBuf>,
+    /// Keep everything in memory: fast, and gone when the broker stops
+    #[arg(long, env = "OTTLA_MEMORY")]
+    memory: bool,
+    /// When a write is acknowledged: disk (after fdatasync) or os (from the page cache, as Kafka does) [default: disk]
+    #[arg(long, value_enum, env = "OTTLA_DURABILITY")]
+    durability: Option<Durability>,
+    /// Broker configuration under Kafka's names, for example --set num.partitions=3; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+    /// TOML file with listen, advertise, data, memory, durability and a table [broker] of Kafka's names
+    #[arg(long, value_name = "FILE", env = "OTTLA_CONFIG")]
+    config: Option<PathBuf>,
+    /// What to log to stderr: error, warn, info, debug, or a filter such as ottla_broker=debug
+    #[arg(long, value_name = "FILTER", env = "OTTLA_LOG", default_value = "info")]
+    log: String,
+}
+
+/// Runs `ottla serve`; `started` is when the process began.
+pub(crate) fn run(args: &ServeArgs, started: Instant) -> ExitCode {
+    let config = match start_logging(&args.log).and_then(|()| config(args)) {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("ottla: {error}");
+            return ExitCode::from(BAD_CONFIG);
+        }
+    };
+    let broker = match Broker::start(&config) {
+        Ok(broker) => broker,
+        Err(error) => {
+            eprintln!("ottla: {error}");
+            let is_config = matches!(error, ottla::StartError::Config(_));
+            return if is_config { ExitCode::from(BAD_CONFIG) } else { ExitCode::FAILURE };
+        }
+    };
+    let (address, millis) = (broker.address(), started.elapsed().as_secs_f64() * 1e3);
+    println!("Ottla serves on {address}, {}, ready after {millis:.1} ms", broker.describe());
+    let failed = wait(&broker);
+    match failed.map_or_else(|| broker.stop(), Err) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("ottla: {failed}; find out why before you start again");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Waits for Ctrl-C, SIGTERM or the end of the log.
+fn wait(broker: &Broker) -> Option<ottla::Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return None };
+    runtime.block_on(async {
+        tokio::select! {
+            failed = broker.failed() => Some(failed),
+            () = stop_signal() => None,
+        }
+    })
+}
+
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+fn start_logging(filter: &str) -> Result<(), BadConfig> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| BadConfig::new("--log", error.to_string()))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
+}
+
+fn config(args: &ServeArgs) -> Result<Config, BadConfig> {
+    let mut config = Config::default();
+    if let Some(path) = &args.config {
+        config.merge_file(path)?;
+    }
+    for variable in config.merge_environment(std::env::vars())? {
+        tracing::warn!(variable, "this environment variable means nothing to Ottla and is ignored");
+    }
+    if let Some(listen) = &args.listen {
+        config.listen.clone_from(listen);
+    }
+    if args.advertise.is_some() {
+        config.advertise.clone_from(&args.advertise);
+    }
+    if let Some(folder) = &args.data {
+        config.storage = Storage::Folder(folder.clone());
+    }
+    if args.memory {
+        config.storage = Storage::Memory;
+    }
+    if let Some(durability) = args.durability {
+        config.durability = durability;
+    }
+    for setting in &args.settings {
+        let (name, value) = setting
+            .split_once('=')
+            .ok_or_else(|| BadConfig::new("--set", format!("'{setting}' is not NAME=VALUE")))?;
+        config.set("--set", name.trim(), value)?;
+    }
+    Ok(config)
+}
