@@ -50,7 +50,7 @@ pub(crate) struct Options {
 /// What happened in a run, to be told in one line.
 struct Tally {
     title: String,
-    records: usize,
+    records: u64,
     broker_kills: u64,
     worker_kills: u64,
     restarts: u64,
@@ -95,18 +95,11 @@ fn execute(options: &Options, seed: u64, folder: &Path) -> Result<(Tally, Vec<Fi
     }
     let mut pipeline = Pipeline::start(options, &scene, broker, Chance::new(seed))?;
     pipeline.run_with_kills()?;
-    let tally = Tally {
-        title: pipeline.broker.title.clone(),
-        records: pipeline.fed as usize,
-        broker_kills: pipeline.broker_kills,
-        worker_kills: pipeline.worker_kills,
-        restarts: pipeline.restarts,
-        ledger: scene.ledger.clone(),
-    };
-    let (fed, broker) = pipeline.drain()?;
+    let (broker_kills, worker_kills) = (pipeline.broker_kills, pipeline.worker_kills);
+    let (fed, restarts, broker) = pipeline.drain()?;
     let found = check::judge(&history(&scene, fed)?);
-    drop(broker);
-    Ok((tally, found))
+    let title = broker.title.clone();
+    Ok((Tally { title, records: fed, broker_kills, worker_kills, restarts, ledger: scene.ledger }, found))
 }
 
 /// Reads back all there is, with both clients.

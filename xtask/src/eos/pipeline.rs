@@ -98,9 +98,7 @@ impl<'a> Pipeline<'a> {
         let (goal, mut moved_at) = (last + records, Instant::now());
         while last < goal {
             self.feed(last)?;
-            self.revive()?;
-            self.broker.check()?;
-            std::thread::sleep(Duration::from_millis(2));
+            self.watch()?;
             let now = self.scene.ledger.moved();
             if now > last {
                 (last, moved_at) = (now, Instant::now());
@@ -168,20 +166,34 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Lets everything be moved, then ends all programs in peace. Returns how many values were asked for, and the broker.
-    pub(crate) fn drain(mut self) -> Result<(u64, Broker), String> {
-        let wait = Duration::from_secs(60);
-        let (fed, scene) = (self.fed, self.scene);
-        let filler = self.filler;
-        filler.finish(wait).map_err(|e| format!("the filler: {e}"))?;
-        let seconds = wait.as_secs().to_string();
-        let words = ["drained", &scene.bootstrap, GROUP, INPUT, &seconds];
-        let drained = scene.ask(Client::FranzGo, &words, wait + Duration::from_secs(10));
-        self.broker.check()?;
-        drained.map_err(|e| format!("the pipeline does not run dry: {e}"))?;
-        for worker in self.workers {
-            worker.finish(wait).map_err(|e| format!("a worker at the end: {e}"))?;
+    /// Lets everything be moved, then ends all programs in peace. Returns how many values were asked for, how many workers gave up,
+    /// and the broker.
+    pub(crate) fn drain(mut self) -> Result<(u64, u64, Broker), String> {
+        self.filler.close();
+        while !self.filler.has_ended()? {
+            self.watch()?;
         }
-        Ok((fed, self.broker))
+        let (scene, seconds) = (self.scene, STUCK.as_secs().to_string());
+        let words = ["drained", &scene.bootstrap, GROUP, INPUT, &seconds];
+        let mut drained = scene.start(Client::FranzGo, "drained", &words)?;
+        while !drained.has_ended()? {
+            self.watch()?;
+        }
+        let good = |what: &str, e: String| format!("{what} {e}");
+        self.filler.finish(STUCK).map_err(|e| good("the filler", e))?;
+        drained.finish(STUCK).map_err(|e| good("the input is not consumed; drained", e))?;
+        for worker in self.workers {
+            // One that gives up now may leave a transaction open, which has to time out: the readers wait for that.
+            self.restarts += u64::from(worker.finish(STUCK).is_err());
+        }
+        Ok((self.fed, self.restarts, self.broker))
+    }
+
+    /// What has to be looked after while waiting.
+    fn watch(&mut self) -> Result<(), String> {
+        self.revive()?;
+        self.broker.check()?;
+        std::thread::sleep(Duration::from_millis(2));
+        Ok(())
     }
 }

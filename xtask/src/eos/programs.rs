@@ -232,9 +232,14 @@ impl Running {
         self.reader.map(JoinHandle::join);
     }
 
+    /// Closes its stdin: it should come to an end.
+    pub(crate) fn close(&mut self) {
+        self.stdin = None;
+    }
+
     /// Closes its stdin and waits for a good end.
     pub(crate) fn finish(mut self, limit: Duration) -> Result<(), String> {
-        drop(self.stdin.take());
+        self.close();
         let status = self.guard.wait(Instant::now() + limit)?;
         drop(self.guard);
         self.reader.map(JoinHandle::join);
