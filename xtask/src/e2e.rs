@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::process;
 use broker::Broker;
+pub(crate) use broker::build_ottla;
 use clients::{Client, Mark, Task, Verdict};
 use table::Results;
 

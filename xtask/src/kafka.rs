@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::e2e::raw;
@@ -84,14 +84,22 @@ pub(crate) fn fresh_folder(name: &str) -> Result<PathBuf, String> {
 
 /// Starts a node and returns when it answers requests; fetches Kafka first when it is not there.
 pub(crate) fn start(options: &Options) -> Result<Node, String> {
+    let mut command = prepare(options)?;
+    let log = log_file(options);
+    let mut guard = Guard::start(&mut command)?;
+    await_ready(&mut guard, options.port, &log)?;
+    Ok(Node { guard, log })
+}
+
+/// The command that runs a node, its storage formatted; fetches Kafka first when it is not there.
+pub(crate) fn prepare(options: &Options) -> Result<Command, String> {
     let jars = fetch()?;
     let folder = &options.folder;
     fs::create_dir_all(folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
     let properties = folder.join("server.properties");
     write(&properties, &server_properties(options)?)?;
     let logging = folder.join("log4j2.properties");
-    let log = folder.join("server.log");
-    write(&logging, &log_properties(&log))?;
+    write(&logging, &log_properties(&log_file(options)))?;
     format_storage(&jars, &properties, &logging)?;
 
     let mut command = java(&jars, &logging, "kafka.Kafka");
@@ -100,9 +108,11 @@ pub(crate) fn start(options: &Options) -> Result<Node, String> {
         .map_err(|e| format!("cannot make a log in {}: {e}", folder.display()))?;
     let err = out.try_clone().map_err(|e| e.to_string())?;
     command.stdin(Stdio::null()).stdout(out).stderr(err);
-    let mut guard = Guard::start(&mut command)?;
-    await_ready(&mut guard, options.port, &log)?;
-    Ok(Node { guard, log })
+    Ok(command)
+}
+
+fn log_file(options: &Options) -> PathBuf {
+    options.folder.join("server.log")
 }
 
 fn await_ready(guard: &mut Guard, port: u16, log: &Path) -> Result<(), String> {

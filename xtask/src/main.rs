@@ -4,6 +4,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 
+mod bench;
 mod e2e;
 mod eos;
 mod kafka;
@@ -28,6 +29,9 @@ enum Chore {
     /// Import or check the facts of Kafka's messages.
     #[command(subcommand)]
     Schemas(schemas::Schemas),
+    /// Measure Ottla beside its peers in one run and write docs/benchmarks.md.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Run stock clients against Ottla or Apache Kafka and print who can do what.
     E2e(e2e::Options),
     /// Prove exactly-once under `kill -9` of the broker and of the workers.
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Kafka { port, dir } => kafka::run(port, dir),
         Chore::Schemas(what) => schemas::run(&what),
+        Chore::Bench(bench) => bench::run(&bench),
         Chore::E2e(options) => e2e::run(&options),
         Chore::Eos(options) => eos::run(&options),
     };

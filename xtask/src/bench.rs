@@ -1,0 +1,25 @@
+//! `cargo xtask bench`: Ottla beside its peers, measured in one run, since only ratios of one run can be compared.
+
+mod peers;
+mod probe;
+mod start;
+
+/// What to measure.
+#[derive(clap::Subcommand)]
+pub(crate) enum Bench {
+    /// Time from exec to the first acknowledged record, idle memory, size of the program.
+    Start(start::Options),
+}
+
+/// Measures.
+pub(crate) fn run(bench: &Bench) -> Result<(), String> {
+    match bench {
+        Bench::Start(options) => start::run(options),
+    }
+}
+
+/// The middle value, and the smallest and largest.
+fn spread(mut values: Vec<f64>) -> Option<(f64, f64, f64)> {
+    values.sort_by(f64::total_cmp);
+    Some((*values.get(values.len() / 2)?, *values.first()?, *values.last()?))
+}

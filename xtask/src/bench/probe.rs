@@ -1,0 +1,76 @@
+//! One record by hand: the shortest way to an acknowledgement, the same for every broker.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ottla_wire::batch::{BatchBuilder, NewRecord};
+use ottla_wire::codec::Compression;
+use ottla_wire::messages::metadata_request::MetadataRequestTopic;
+use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use ottla_wire::messages::{MetadataRequest, ProduceRequest};
+use ottla_wire::{Message, Request, Text, frame};
+
+const TOPIC: &str = "first";
+const METADATA: i16 = 9;
+const PRODUCE: i16 = 9;
+
+/// Tries until a record of a topic that did not exist before is acknowledged by all replicas.
+pub(super) fn first_record(broker: SocketAddr, deadline: Instant) -> Result<(), String> {
+    loop {
+        match attempt(broker) {
+            Ok(()) => return Ok(()),
+            Err(why) if Instant::now() >= deadline => return Err(format!("no acknowledgement: {why}")),
+            Err(_) => std::thread::sleep(Duration::from_micros(200)),
+        }
+    }
+}
+
+fn attempt(broker: SocketAddr) -> Result<(), String> {
+    let stream = TcpStream::connect(broker).map_err(|e| e.to_string())?;
+    stream.set_nodelay(true).map_err(|e| e.to_string())?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(|e| e.to_string())?;
+    loop {
+        let topic = MetadataRequestTopic { name: Some(Text::from_static(TOPIC)), ..Default::default() };
+        let ask = MetadataRequest {
+            topics: Some(vec![topic]),
+            allow_auto_topic_creation: true,
+            ..Default::default()
+        };
+        let answer = call(&stream, &ask, METADATA)?;
+        let ready = answer.topics.first().is_some_and(|t| t.error_code == 0 && !t.partitions.is_empty());
+        if ready && produce(&stream)? {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn produce(stream: &TcpStream) -> Result<bool, String> {
+    let mut batch = BatchBuilder::new(Compression::None);
+    batch.push(&NewRecord { timestamp: 0, key: None, value: Some(b"first"), headers: &[] });
+    let records = batch.build().map_err(|e| e.to_string())?;
+    let partition = PartitionProduceData { index: 0, records: Some(records.into()), ..Default::default() };
+    let topic = TopicProduceData {
+        name: Text::from_static(TOPIC),
+        partition_data: vec![partition],
+        ..Default::default()
+    };
+    let ask = ProduceRequest { acks: -1, timeout_ms: 5000, topic_data: vec![topic], ..Default::default() };
+    let answer = call(stream, &ask, PRODUCE)?;
+    let result = answer.responses.first().and_then(|topic| topic.partition_responses.first());
+    Ok(result.is_some_and(|partition| partition.error_code == 0))
+}
+
+fn call<R: Request>(mut stream: &TcpStream, ask: &R, version: i16) -> Result<R::Response, String> {
+    let request = frame::request(1, None, ask, version).map_err(|e| e.to_string())?;
+    stream.write_all(&request.to_bytes()).map_err(|e| e.to_string())?;
+    let mut size = [0; 4];
+    stream.read_exact(&mut size).map_err(|e| e.to_string())?;
+    let mut answer = vec![0; u32::from_be_bytes(size) as usize];
+    stream.read_exact(&mut answer).map_err(|e| e.to_string())?;
+    let (_, mut body) =
+        frame::read_response_header(&Bytes::from(answer), R::KEY, version).map_err(|e| e.to_string())?;
+    R::Response::decode(&mut body, version).map_err(|e| e.to_string())
+}

@@ -1,0 +1,92 @@
+//! `cargo xtask bench start`: from exec to the first acknowledged record, idle memory, size of the program.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::peers::{self, Peer};
+use super::{probe, spread};
+use crate::process::{self, Guard};
+
+/// How often to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Runs of each broker, taken in turn; Apache Kafka gets a third of them.
+    #[arg(long, default_value_t = 9)]
+    runs: usize,
+    /// Write the figures to docs/benchmarks.md.
+    #[arg(long)]
+    docs: bool,
+}
+
+struct Sample {
+    first_record_ms: f64,
+    idle_mib: f64,
+}
+
+pub(super) fn run(options: &Options) -> Result<(), String> {
+    peers::prepare()?;
+    let mut samples: Vec<(Peer, Vec<Sample>)> = Peer::ALL.map(|peer| (peer, Vec::new())).into();
+    for round in 0..options.runs {
+        for (peer, taken) in &mut samples {
+            if *peer != Peer::Kafka || round % 3 == 0 {
+                taken.push(measure(*peer)?);
+            }
+        }
+    }
+    let table = table(&samples)?;
+    println!("{table}");
+    if options.docs { write(&table, options.runs) } else { Ok(()) }
+}
+
+fn measure(peer: Peer) -> Result<Sample, String> {
+    let port = process::free_port()?;
+    let mut command = peer.command(port)?;
+    let begun = Instant::now();
+    let broker = Guard::start(&mut command)?;
+    let deadline = begun + Duration::from_secs(60);
+    probe::first_record(process::local(port), deadline).map_err(|e| format!("{}: {e}", peer.title()))?;
+    let first_record_ms = begun.elapsed().as_secs_f64() * 1e3;
+    std::thread::sleep(Duration::from_secs(1));
+    Ok(Sample { first_record_ms, idle_mib: resident(broker.id())? })
+}
+
+/// Memory of a process that is resident now, in MiB.
+fn resident(process: u32) -> Result<f64, String> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kib.map(|kib| kib / 1024.0).ok_or_else(|| format!("{path} has no VmRSS"))
+}
+
+fn table(samples: &[(Peer, Vec<Sample>)]) -> Result<String, String> {
+    let mut text = "| broker | exec to first acknowledged record, ms | idle memory, MiB | program, MiB |\n\
+                    | --- | ---: | ---: | ---: |\n"
+        .to_owned();
+    for (peer, taken) in samples {
+        let times = spread(taken.iter().map(|sample| sample.first_record_ms).collect());
+        let memory = spread(taken.iter().map(|sample| sample.idle_mib).collect());
+        let (Some((time, fastest, slowest)), Some((memory, ..))) = (times, memory) else { continue };
+        let size = peer.size()? as f64 / f64::from(1 << 20);
+        let title = peer.title();
+        text.push_str(&format!(
+            "| {title} | {time:.1} [{fastest:.1} - {slowest:.1}] | {memory:.1} | {size:.1} |\n"
+        ));
+    }
+    Ok(text)
+}
+
+fn write(table: &str, runs: usize) -> Result<(), String> {
+    let page = format!(
+        "# Benchmarks\n\n\
+         Brokers are started in turn in one run, each with fresh data, so the figures of a table can be compared with each other and\n\
+         not with those of another run or machine. Medians, with the smallest and largest value in brackets.\n\n\
+         ## Start\n\n\
+         `cargo xtask bench start --runs {runs} --docs`: a client connects as soon as it can, asks Metadata for a topic that does not\n\
+         exist yet, and produces one record with acks=all. Memory is what is resident one second later. Ottla on disk answers\n\
+         after fdatasync; Apache Kafka answers from the page cache, and its size is that of its jars without a Java runtime.\n\n\
+         {table}"
+    );
+    let path = process::root().join("docs/benchmarks.md");
+    fs::write(&path, page).map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
