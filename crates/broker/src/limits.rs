@@ -1,5 +1,6 @@
 //! What peers may take of the broker: bytes, connections and time.
 
+use ottla_core::config::Settings;
 use std::time::Duration;
 
 /// Limits on what peers may take. Names in backquotes are Kafka's configuration keys.
@@ -36,5 +37,41 @@ impl Default for Limits {
             max_pipelined: 16,
             stop_grace: Duration::from_secs(1),
         }
+    }
+}
+
+impl Limits {
+    /// The limits that the broker's configuration sets; the others have their defaults.
+    pub fn of(settings: &Settings) -> Limits {
+        let number = |key: &str| settings.value(key).and_then(|text| text.trim().parse::<u64>().ok());
+        let size = |key: &str, default| {
+            number(key).map_or(default, |number| usize::try_from(number).unwrap_or(usize::MAX))
+        };
+        let default = Limits::default();
+        let max_idle = number("connections.max.idle.ms").map_or(default.max_idle, Duration::from_millis);
+        Limits {
+            max_request_bytes: size("socket.request.max.bytes", default.max_request_bytes),
+            max_queued_bytes: size("queued.max.request.bytes", default.max_queued_bytes),
+            max_connections: size("max.connections", default.max_connections),
+            max_idle,
+            write_stall: max_idle,
+            ..default
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn configuration_sets_limits_and_its_defaults_are_ours() {
+        assert_eq!(Limits::of(&Settings::default()), Limits::default());
+        let given = [("socket.request.max.bytes", "1000"), ("connections.max.idle.ms", "5")];
+        let given: BTreeMap<_, _> =
+            given.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let limits = Limits::of(&Settings::from_configs(&given).unwrap());
+        assert_eq!((limits.max_request_bytes, limits.max_idle), (1000, Duration::from_millis(5)));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) async fn answer(
     ctx: &Context,
     _caller: &Caller,
     request: DescribeQuorumRequest,
-    _version: i16,
+    version: i16,
 ) -> Result<DescribeQuorumResponse, HostGone> {
     let now = ctx.host.read(|_, now| now.0).await?;
     let mut nodes = Vec::new();
@@ -27,7 +27,8 @@ pub(crate) async fn answer(
             let asked = partition.partition_index;
             if topic.topic_name == QUORUM && asked == 0 {
                 partitions.push(quorum(ctx, now));
-                nodes = vec![node(ctx)];
+                // Versions below 2 have no room for nodes.
+                nodes = if version >= 2 { vec![node(ctx)] } else { Vec::new() };
             } else {
                 partitions.push(unknown(asked));
             }

@@ -1,6 +1,9 @@
 //! The broker in memory, asked by a peer that speaks in frames.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a step that fails ends its test")]
 
+mod cluster;
+mod configs;
 mod connect;
 mod metadata;
+mod topics;
 mod world;

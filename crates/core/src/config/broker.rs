@@ -40,6 +40,12 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "create a topic when a client first asks for it",
     ),
     fixed(
+        "connections.max.idle.ms",
+        Kind::Long(1, i64::MAX),
+        "600000",
+        "how long a connection may be silent with no answer due, in milliseconds",
+    ),
+    fixed(
         "default.replication.factor",
         Kind::Int(1, 32767),
         "1",
@@ -97,6 +103,7 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "",
         "default of retention.ms; wins over minutes and hours",
     ),
+    fixed("max.connections", POSITIVE, "10000", "open connections; one more is closed at once"),
     dynamic("message.max.bytes", Kind::Int(0, i32::MAX), "1048588", "default of max.message.bytes"),
     fixed("node.id", Kind::Int(0, i32::MAX), "1", "the id clients know this broker by"),
     fixed("num.partitions", POSITIVE, "1", "partitions of a topic where a client leaves it open"),
@@ -136,6 +143,13 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "86400000",
         "how long an idle producer is remembered, in milliseconds",
     ),
+    fixed(
+        "queued.max.request.bytes",
+        Kind::Long(1, i64::MAX),
+        "268435456",
+        "requests received or being answered, of all connections together, in bytes",
+    ),
+    fixed("socket.request.max.bytes", POSITIVE, "104857600", "the largest request, in bytes"),
     fixed(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         Kind::Int(1, i32::MAX),
