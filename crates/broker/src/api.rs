@@ -3,28 +3,46 @@
 //! An API's file has `answer(ctx, caller, request, version)`, which returns the response, or an [`Outcome`], or a `Result` whose
 //! error closes the connection. To serve one more API: write its file, add its line to the table.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
 mod create_partitions;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
 mod describe_log_dirs;
+mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
+mod describe_transactions;
+mod end_txn;
+mod fetch;
 mod incremental_alter_configs;
+mod init_producer_id;
+mod list_offsets;
+mod list_transactions;
 mod metadata;
+mod offset_for_leader_epoch;
+mod produce;
+mod write_txn_markers;
 
 mod config_rows;
+mod place;
+mod stored;
 mod topic_error;
+
+pub(crate) use fetch::Sessions;
 
 use crate::context::{Caller, Context, NoRandomness};
 use crate::host::HostGone;
 use crate::net::{Answerer, Answering, Reply};
 use bytes::Bytes;
 use ottla_core::catalog::CatalogAnswer;
+use ottla_core::partition::Isolation;
 use ottla_core::{Answer, Input, Ticket};
 use ottla_wire::frame::{self, RequestHeader};
 use ottla_wire::{ApiKey, DecodeError, Message, Reader, Request, Response, Text, Versions, messages};
@@ -38,7 +56,6 @@ pub(crate) enum Outcome<T> {
     /// This response is sent.
     Send(T),
     /// Nothing is sent (Produce with acks 0).
-    #[expect(dead_code, reason = "for Produce")]
     Nothing,
     /// The connection is closed; the text says why and goes to the log.
     Close(String),
@@ -78,6 +95,11 @@ const TOPIC_OPERATIONS: i32 = 0x0df8;
 /// What anybody may do with the cluster.
 const CLUSTER_OPERATIONS: i32 = 0x1fa0;
 
+/// What the reader wants to see; what is not 1 is 0, as in Kafka.
+fn isolation(level: i8) -> Isolation {
+    if level == 1 { Isolation::Committed } else { Isolation::Uncommitted }
+}
+
 /// A request whose header has been read.
 struct Incoming {
     ctx: Arc<Context>,
@@ -112,10 +134,20 @@ macro_rules! apis {
 }
 
 apis! {
+    produce: ProduceRequest;
+    fetch: FetchRequest;
+    list_offsets: ListOffsetsRequest;
     metadata: MetadataRequest;
     api_versions: ApiVersionsRequest;
     create_topics: CreateTopicsRequest;
     delete_topics: DeleteTopicsRequest;
+    delete_records: DeleteRecordsRequest;
+    init_producer_id: InitProducerIdRequest;
+    offset_for_leader_epoch: OffsetForLeaderEpochRequest;
+    add_partitions_to_txn: AddPartitionsToTxnRequest;
+    add_offsets_to_txn: AddOffsetsToTxnRequest;
+    end_txn: EndTxnRequest;
+    write_txn_markers: WriteTxnMarkersRequest;
     describe_acls: DescribeAclsRequest;
     describe_configs: DescribeConfigsRequest;
     alter_configs: AlterConfigsRequest;
@@ -124,6 +156,9 @@ apis! {
     incremental_alter_configs: IncrementalAlterConfigsRequest;
     describe_quorum: DescribeQuorumRequest;
     describe_cluster: DescribeClusterRequest;
+    describe_producers: DescribeProducersRequest;
+    describe_transactions: DescribeTransactionsRequest;
+    list_transactions: ListTransactionsRequest;
     describe_topic_partitions: DescribeTopicPartitionsRequest;
 }
 

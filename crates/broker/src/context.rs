@@ -1,5 +1,6 @@
 //! What every API's answer has at hand, and who asks.
 
+use crate::api::Sessions;
 use crate::host::{Host, HostGone};
 use ottla_store::LogReader;
 use ottla_types::TopicId;
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 pub struct Context {
     pub(crate) host: Host,
     pub(crate) reader: LogReader,
+    pub(crate) fetch_sessions: Sessions,
     pub(crate) node_id: i32,
     pub(crate) cluster_id: Text,
     pub(crate) advertised: Advertised,
@@ -42,7 +44,15 @@ impl Context {
             (shard.catalog().settings().node_id, cluster_id)
         });
         let (node_id, cluster_id) = identity.await?;
-        Ok(Context { host, reader, node_id, cluster_id: cluster_id.into(), advertised, data_folder })
+        Ok(Context {
+            host,
+            reader,
+            fetch_sessions: Sessions::default(),
+            node_id,
+            cluster_id: cluster_id.into(),
+            advertised,
+            data_folder,
+        })
     }
 }
 

@@ -34,10 +34,10 @@ impl BatchIndex {
         self.batches.range(first..)
     }
 
-    /// The first batch below `end` that may hold a record of this time or later. A linear walk: timestamps have no order.
-    pub(super) fn at_time(&self, time: Millis, end: Offset) -> Option<&StoredBatch> {
-        self.batches
-            .iter()
+    /// The first batch from `from` on and below `end` that may hold a record of this time or later. A linear walk: timestamps
+    /// have no order.
+    pub(super) fn at_time(&self, time: Millis, from: Offset, end: Offset) -> Option<&StoredBatch> {
+        self.from(from)
             .take_while(|batch| batch.base_offset < end)
             .find(|batch| batch.max_timestamp >= time && matches!(batch.place, BatchPlace::Log { .. }))
     }

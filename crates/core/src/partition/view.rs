@@ -98,9 +98,9 @@ impl Partition {
         }
     }
 
-    /// The first batch with a record of this time or later; the record itself is found in its bytes.
-    pub fn find_time(&self, time: Millis, isolation: Isolation) -> Option<StoredBatch> {
-        self.index.at_time(time, self.end(isolation)).copied()
+    /// The first batch from an offset on with a record of this time or later; the record itself is found in its bytes.
+    pub fn find_time(&self, time: Millis, from: Offset, isolation: Isolation) -> Option<StoredBatch> {
+        self.index.at_time(time, from, self.end(isolation)).copied()
     }
 
     /// The batch with the latest timestamp (ListOffsets, KIP-734).
@@ -108,9 +108,9 @@ impl Partition {
         self.index.latest_time(self.end(isolation)).copied()
     }
 
-    /// The end offset of the largest leader epoch up to the given one: epoch and offset, none if the log knows no such epoch.
+    /// Where a leader epoch ends: epoch and offset, none if the log knows no such epoch.
     pub fn end_of_epoch(&self, leader_epoch: i32) -> Option<(i32, Offset)> {
-        (leader_epoch >= LEADER_EPOCH).then_some((LEADER_EPOCH, self.high_watermark))
+        (leader_epoch == LEADER_EPOCH).then_some((LEADER_EPOCH, self.high_watermark))
     }
 
     /// Aborted transactions whose marker is at or after the asked offset and that began before the end of the batches (T-205).

@@ -162,7 +162,8 @@ fn batches_are_found_by_time() {
         world.write(p0(), summary).unwrap();
     }
     let partition = world.shard.partitions().get(p0()).unwrap();
-    let at = |time| partition.find_time(Millis(time), Uncommitted).map(|batch| batch.base_offset.0);
+    let at =
+        |time| partition.find_time(Millis(time), Offset(0), Uncommitted).map(|batch| batch.base_offset.0);
     assert_eq!((at(0), at(50), at(51), at(90), at(91)), (Some(0), Some(0), Some(1), Some(1), None));
     assert_eq!(partition.find_latest_time(Uncommitted).unwrap().base_offset.0, 1);
 }

@@ -1,0 +1,30 @@
+//! AddOffsetsToTxn 0-4: a group's offsets join a transaction (T-150 to T-153).
+
+use super::add_partitions_to_txn::code;
+use crate::context::{Caller, Context};
+use ottla_core::ops::AddOffsetsToTxn;
+use ottla_core::transaction::{TransactionCheck, TransactionClaim};
+use ottla_core::{Answer, Input};
+use ottla_types::{ProducerEpoch, ProducerId};
+use ottla_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: AddOffsetsToTxnRequest,
+    version: i16,
+) -> Result<AddOffsetsToTxnResponse, super::Broken> {
+    let claim = TransactionClaim {
+        transactional_id: String::from(&request.transactional_id),
+        producer_id: ProducerId(request.producer_id),
+        producer_epoch: ProducerEpoch(request.producer_epoch),
+        check: TransactionCheck::Add,
+    };
+    let group_id = String::from(&request.group_id);
+    let ask = move |ticket| Input::AddOffsetsToTxn(AddOffsetsToTxn { ticket, claim, group_id });
+    let Answer::OffsetsInTransaction(result) = ctx.host.ask(ask).await? else {
+        return Err(super::Broken::OtherAnswer);
+    };
+    let error_code = result.map_or_else(|error| code(error, version).0, |()| 0);
+    Ok(AddOffsetsToTxnResponse { error_code, ..Default::default() })
+}

@@ -1,0 +1,133 @@
+//! AddPartitionsToTxn 0-5: partitions join a transaction (T-80 to T-87). Versions 4 and 5 are spoken between brokers: several
+//! transactions, and verification without adding.
+
+use super::place;
+use crate::context::{Caller, Context};
+use ottla_core::ops::AddPartitionsToTxn;
+use ottla_core::transaction::{TransactionCheck, TransactionClaim, TransactionError};
+use ottla_core::{Answer, Input};
+use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
+use ottla_wire::messages::add_partitions_to_txn_request::{
+    AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
+};
+use ottla_wire::messages::add_partitions_to_txn_response::{
+    AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
+};
+use ottla_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: AddPartitionsToTxnRequest,
+    version: i16,
+) -> Result<AddPartitionsToTxnResponse, super::Broken> {
+    if version <= 3 {
+        let only = AddPartitionsToTxnTransaction {
+            transactional_id: request.v3_and_below_transactional_id,
+            producer_id: request.v3_and_below_producer_id,
+            producer_epoch: request.v3_and_below_producer_epoch,
+            topics: request.v3_and_below_topics,
+            ..Default::default()
+        };
+        let results = one(ctx, &only, version).await?;
+        return Ok(AddPartitionsToTxnResponse {
+            results_by_topic_v3_and_below: results,
+            ..Default::default()
+        });
+    }
+    let mut results_by_transaction = Vec::with_capacity(request.transactions.len());
+    for transaction in &request.transactions {
+        results_by_transaction.push(AddPartitionsToTxnResult {
+            transactional_id: transaction.transactional_id.clone(),
+            topic_results: one(ctx, transaction, version).await?,
+            ..Default::default()
+        });
+    }
+    Ok(AddPartitionsToTxnResponse { results_by_transaction, ..Default::default() })
+}
+
+/// One transaction: if any partition cannot be added, none is (T-82).
+async fn one(
+    ctx: &Context,
+    transaction: &AddPartitionsToTxnTransaction,
+    version: i16,
+) -> Result<Vec<AddPartitionsToTxnTopicResult>, super::Broken> {
+    let asked: Vec<(Text, i32)> = transaction.topics.iter().flat_map(named).collect();
+    let found = place::find(ctx, asked.clone()).await?;
+    let refusal = |((name, _), found): (&(Text, i32), &Option<TopicPartition>)| {
+        if version <= 3 && place::is_internal(name) {
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED
+        } else if found.is_none() {
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        } else {
+            ErrorCode::OPERATION_NOT_ATTEMPTED
+        }
+    };
+    let refusals: Vec<ErrorCode> = asked.iter().zip(&found).map(refusal).collect();
+    let codes = if refusals.iter().all(|code| *code == ErrorCode::OPERATION_NOT_ATTEMPTED) {
+        add(ctx, transaction, found.into_iter().flatten().collect(), version).await?
+    } else {
+        refusals
+    };
+    Ok(by_topic(&transaction.topics, codes))
+}
+
+async fn add(
+    ctx: &Context,
+    transaction: &AddPartitionsToTxnTransaction,
+    partitions: Vec<TopicPartition>,
+    version: i16,
+) -> Result<Vec<ErrorCode>, super::Broken> {
+    let check = if transaction.verify_only { TransactionCheck::Verify } else { TransactionCheck::Add };
+    let claim = TransactionClaim {
+        transactional_id: String::from(&transaction.transactional_id),
+        producer_id: ProducerId(transaction.producer_id),
+        producer_epoch: ProducerEpoch(transaction.producer_epoch),
+        check,
+    };
+    let ask = move |ticket| Input::AddPartitionsToTxn(AddPartitionsToTxn { ticket, claim, partitions });
+    let Answer::PartitionsInTransaction(results) = ctx.host.ask(ask).await? else {
+        return Err(super::Broken::OtherAnswer);
+    };
+    let code = |result: Result<(), TransactionError>| match result {
+        Ok(()) => ErrorCode::NONE,
+        Err(error) => code(error, version),
+    };
+    Ok(results.into_iter().map(code).collect())
+}
+
+fn named(topic: &AddPartitionsToTxnTopic) -> impl Iterator<Item = (Text, i32)> {
+    topic.partitions.iter().map(|partition| (topic.name.clone(), partition))
+}
+
+fn by_topic(topics: &[AddPartitionsToTxnTopic], codes: Vec<ErrorCode>) -> Vec<AddPartitionsToTxnTopicResult> {
+    let mut codes = codes.into_iter();
+    let topic = |topic: &AddPartitionsToTxnTopic| AddPartitionsToTxnTopicResult {
+        name: topic.name.clone(),
+        results_by_partition: topic
+            .partitions
+            .iter()
+            .zip(codes.by_ref())
+            .map(|(partition_index, code)| AddPartitionsToTxnPartitionResult {
+                partition_index,
+                partition_error_code: code.0,
+                ..Default::default()
+            })
+            .collect(),
+        ..Default::default()
+    };
+    topics.iter().map(topic).collect()
+}
+
+/// Also that of AddOffsetsToTxn (T-85, T-151, T-152).
+pub(super) fn code(error: TransactionError, version: i16) -> ErrorCode {
+    match error {
+        TransactionError::NoId => ErrorCode::INVALID_REQUEST,
+        TransactionError::UnknownProducer => ErrorCode::INVALID_PRODUCER_ID_MAPPING,
+        TransactionError::Fenced if version <= 1 => ErrorCode::INVALID_PRODUCER_EPOCH,
+        TransactionError::Fenced => ErrorCode::PRODUCER_FENCED,
+        TransactionError::NotInTransaction if version <= 4 => ErrorCode::INVALID_TXN_STATE,
+        TransactionError::NotInTransaction => ErrorCode::TRANSACTION_ABORTABLE,
+    }
+}

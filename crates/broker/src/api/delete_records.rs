@@ -1,0 +1,55 @@
+//! DeleteRecords 0-2: the log of a partition starts later.
+
+use super::place;
+use crate::context::{Caller, Context};
+use ottla_core::ops::{DeleteRecords, DeleteRecordsError};
+use ottla_core::{Answer, Input};
+use ottla_types::Offset;
+use ottla_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
+use ottla_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DeleteRecordsRequest,
+    _version: i16,
+) -> Result<DeleteRecordsResponse, super::Broken> {
+    let (mut names, mut offsets) = (Vec::<(Text, i32)>::new(), Vec::new());
+    for topic in &request.topics {
+        for partition in &topic.partitions {
+            names.push((topic.name.clone(), partition.partition_index));
+            offsets.push(Offset(partition.offset));
+        }
+    }
+    let found = place::find(ctx, names).await?;
+    let partitions = found.iter().zip(offsets).filter_map(|(found, offset)| Some(((*found)?, offset)));
+    let partitions = partitions.collect();
+    let ask = move |ticket| Input::DeleteRecords(DeleteRecords { ticket, partitions });
+    let Answer::RecordsDeleted(results) = ctx.host.ask(ask).await? else {
+        return Err(super::Broken::OtherAnswer);
+    };
+    let mut deleted = results.into_iter();
+    let mut found = found.into_iter();
+    let mut next = || match found.next().flatten() {
+        Some(_) => deleted.next().unwrap_or(Err(DeleteRecordsError::UnknownPartition)),
+        None => Err(DeleteRecordsError::UnknownPartition),
+    };
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let partitions = topic.partitions.iter().map(|asked| result(asked.partition_index, next()));
+        let partitions = partitions.collect();
+        topics.push(DeleteRecordsTopicResult { name: topic.name, partitions, ..Default::default() });
+    }
+    Ok(DeleteRecordsResponse { topics, ..Default::default() })
+}
+
+fn result(partition_index: i32, result: Result<Offset, DeleteRecordsError>) -> DeleteRecordsPartitionResult {
+    let (low_watermark, code) = match result {
+        Ok(start) => (start.0, ErrorCode::NONE),
+        Err(DeleteRecordsError::UnknownPartition) => (-1, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        Err(DeleteRecordsError::OutOfRange) => (-1, ErrorCode::OFFSET_OUT_OF_RANGE),
+        Err(DeleteRecordsError::NotByPolicy) => (-1, ErrorCode::POLICY_VIOLATION),
+    };
+    DeleteRecordsPartitionResult { partition_index, low_watermark, error_code: code.0, ..Default::default() }
+}

@@ -1,0 +1,50 @@
+//! DescribeProducers 0: what partitions know of their producers (T-230).
+
+use crate::context::{Caller, Context};
+use ottla_core::Shard;
+use ottla_types::record::ProducerState as Known;
+use ottla_wire::messages::describe_producers_request::TopicRequest;
+use ottla_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
+use ottla_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DescribeProducersRequest,
+    _version: i16,
+) -> Result<DescribeProducersResponse, super::Broken> {
+    let look = ctx.host.read(move |shard, _| {
+        let topic = |topic: TopicRequest| {
+            let described = topic.partition_indexes.iter().map(|index| describe(shard, &topic.name, index));
+            TopicResponse { partitions: described.collect(), name: topic.name, ..Default::default() }
+        };
+        request.topics.into_iter().map(topic).collect()
+    });
+    Ok(DescribeProducersResponse { topics: look.await?, ..Default::default() })
+}
+
+fn describe(shard: &Shard, topic: &Text, partition_index: i32) -> PartitionResponse {
+    let place = shard.catalog().partition_named(topic, partition_index);
+    let Some(partition) = place.and_then(|at| shard.partitions().get(at)) else {
+        return PartitionResponse {
+            partition_index,
+            error_code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0,
+            ..Default::default()
+        };
+    };
+    let active_producers = partition.producers().map(producer).collect();
+    PartitionResponse { partition_index, active_producers, ..Default::default() }
+}
+
+fn producer(known: &Known) -> ProducerState {
+    ProducerState {
+        producer_id: known.producer_id.0,
+        producer_epoch: known.epoch.0.into(),
+        last_sequence: known.batches.last().map_or(-1, |batch| batch.last_sequence),
+        last_timestamp: known.last_timestamp.0,
+        coordinator_epoch: known.coordinator_epoch,
+        current_txn_start_offset: known.transaction_start.map_or(-1, |start| start.0),
+        ..Default::default()
+    }
+}

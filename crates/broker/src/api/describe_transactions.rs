@@ -1,0 +1,74 @@
+//! DescribeTransactions 0: what is known of transactional ids (T-231).
+
+use super::place::OFFSETS_TOPIC;
+use crate::context::{Caller, Context};
+use ottla_core::Shard;
+use ottla_core::transaction::Transaction;
+use ottla_types::record::TransactionStatus;
+use ottla_wire::messages::describe_transactions_response::{TopicData, TransactionState};
+use ottla_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsResponse};
+use ottla_wire::{ErrorCode, Text};
+use std::collections::BTreeMap;
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DescribeTransactionsRequest,
+    _version: i16,
+) -> Result<DescribeTransactionsResponse, super::Broken> {
+    let look = ctx
+        .host
+        .read(move |shard, _| request.transactional_ids.into_iter().map(|id| describe(shard, id)).collect());
+    Ok(DescribeTransactionsResponse { transaction_states: look.await?, ..Default::default() })
+}
+
+fn describe(shard: &Shard, transactional_id: Text) -> TransactionState {
+    let known = shard.transactions().get(&transactional_id);
+    let Some(transaction) = known else {
+        let code = if transactional_id.is_empty() {
+            ErrorCode::INVALID_REQUEST
+        } else {
+            ErrorCode::TRANSACTIONAL_ID_NOT_FOUND
+        };
+        return TransactionState { error_code: code.0, transactional_id, ..Default::default() };
+    };
+    let state = transaction.state();
+    TransactionState {
+        transactional_id,
+        transaction_state: Text::from_static(status_name(state.status)),
+        transaction_timeout_ms: i32::try_from(state.timeout.0).unwrap_or(i32::MAX),
+        transaction_start_time_ms: state.started.0,
+        producer_id: state.producer_id.0,
+        producer_epoch: state.epoch.0,
+        topics: topics(shard, transaction),
+        ..Default::default()
+    }
+}
+
+fn topics(shard: &Shard, transaction: &Transaction) -> Vec<TopicData> {
+    let mut by_name = BTreeMap::<&str, Vec<i32>>::new();
+    for at in transaction.partitions() {
+        if let Some(topic) = shard.catalog().topic(at.topic) {
+            by_name.entry(&topic.name).or_default().push(at.partition);
+        }
+    }
+    if !transaction.offset_partitions().is_empty() {
+        by_name.insert(OFFSETS_TOPIC, transaction.offset_partitions().iter().copied().collect());
+    }
+    let data = |(name, partitions): (&str, Vec<i32>)| TopicData {
+        topic: name.into(),
+        partitions: partitions.into_iter().collect(),
+        ..Default::default()
+    };
+    by_name.into_iter().map(data).collect()
+}
+
+/// Kafka's name of a state.
+pub(super) fn status_name(status: TransactionStatus) -> &'static str {
+    match status {
+        TransactionStatus::Empty => "Empty",
+        TransactionStatus::Ongoing => "Ongoing",
+        TransactionStatus::CompleteCommit => "CompleteCommit",
+        TransactionStatus::CompleteAbort => "CompleteAbort",
+    }
+}

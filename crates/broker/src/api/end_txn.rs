@@ -1,0 +1,45 @@
+//! EndTxn 0-5: a transaction commits or aborts (T-100 to T-109). Version 5 raises the epoch (transaction version 2).
+
+use crate::context::{Caller, Context};
+use ottla_core::ops::EndTxn;
+use ottla_core::transaction::{End, EndError};
+use ottla_core::{Answer, Input};
+use ottla_types::{ProducerEpoch, ProducerId};
+use ottla_wire::ErrorCode;
+use ottla_wire::messages::{EndTxnRequest, EndTxnResponse};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: EndTxnRequest,
+    version: i16,
+) -> Result<EndTxnResponse, super::Broken> {
+    let end = End {
+        producer_id: ProducerId(request.producer_id),
+        producer_epoch: ProducerEpoch(request.producer_epoch),
+        commit: request.committed,
+        bump: version >= 5,
+    };
+    let transactional_id = String::from(&request.transactional_id);
+    let ask = move |ticket| Input::EndTxn(EndTxn { ticket, transactional_id, end });
+    let Answer::TransactionEnded(result) = ctx.host.ask(ask).await? else {
+        return Err(super::Broken::OtherAnswer);
+    };
+    Ok(match result {
+        Ok((producer_id, epoch)) if version >= 5 => {
+            EndTxnResponse { producer_id: producer_id.0, producer_epoch: epoch.0, ..Default::default() }
+        }
+        Ok(_) => EndTxnResponse::default(),
+        Err(error) => EndTxnResponse { error_code: code(error, version).0, ..Default::default() },
+    })
+}
+
+fn code(error: EndError, version: i16) -> ErrorCode {
+    match error {
+        EndError::NoId => ErrorCode::INVALID_REQUEST,
+        EndError::UnknownProducer => ErrorCode::INVALID_PRODUCER_ID_MAPPING,
+        EndError::Fenced if version <= 1 => ErrorCode::INVALID_PRODUCER_EPOCH,
+        EndError::Fenced => ErrorCode::PRODUCER_FENCED,
+        EndError::InvalidState => ErrorCode::INVALID_TXN_STATE,
+    }
+}

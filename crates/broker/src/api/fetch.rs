@@ -1,0 +1,72 @@
+//! Fetch 4-18: whole batches from partitions, now or when there are enough of them.
+//! Left out: followers (there are none), tiered storage, and diverging epochs: the one leader epoch never ends.
+
+mod answer;
+mod plan;
+mod session;
+
+pub(crate) use session::Sessions;
+
+use super::Broken;
+use crate::context::{Caller, Context};
+use ottla_wire::messages::{FetchRequest, FetchResponse};
+use plan::{Part, Planned, Terms};
+use session::Begun;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// The most bytes of records in one answer (Kafka's `fetch.max.bytes` of the broker), but for a single batch that is larger.
+const MOST_BYTES: i32 = 55 << 20;
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: FetchRequest,
+    version: i16,
+) -> Result<FetchResponse, Broken> {
+    let terms = Terms {
+        max_bytes: u64::try_from(request.max_bytes.min(MOST_BYTES)).unwrap_or(0),
+        min_bytes: u64::try_from(request.min_bytes.min(request.max_bytes)).unwrap_or(0),
+        isolation: super::isolation(request.isolation_level),
+    };
+    let patience = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+    let Begun { parts, session } = match ctx.fetch_sessions.begin(request, version) {
+        Ok(begun) => begun,
+        Err(code) => return Ok(FetchResponse { error_code: code.0, ..Default::default() }),
+    };
+    let parts = Arc::new(parts);
+    let planned = wait_for_enough(ctx, &parts, terms, Instant::now() + patience).await?;
+    let rows = answer::rows(&ctx.reader, planned, terms.isolation, version).await;
+    let session_id = session.as_ref().map_or(0, |session| session.id);
+    let shown = match session {
+        Some(session) => ctx.fetch_sessions.finish(&session, &parts, rows),
+        None => rows.into_iter().map(Some).collect(),
+    };
+    Ok(FetchResponse { session_id, responses: answer::by_topic(&parts, shown), ..Default::default() })
+}
+
+/// Plans until there is enough to read, something to report, or no time left.
+async fn wait_for_enough(
+    ctx: &Context,
+    parts: &Arc<Vec<Part>>,
+    terms: Terms,
+    deadline: Instant,
+) -> Result<Planned, Broken> {
+    loop {
+        let may_wait = Instant::now() < deadline && !parts.is_empty();
+        let parts = Arc::clone(parts);
+        let look = ctx.host.peek(move |shard, _, watchers| {
+            let planned = plan::plan(shard, &parts, terms);
+            let waits = may_wait && !planned.is_enough(terms);
+            let watch = waits.then(|| watchers.watch(planned.places()));
+            (planned, watch)
+        });
+        let (planned, watch) = look.await?;
+        let Some(watch) = watch else { return Ok(planned) };
+        tokio::select! {
+            () = watch.advanced() => {}
+            () = sleep_until(deadline) => {}
+        }
+    }
+}

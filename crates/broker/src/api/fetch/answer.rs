@@ -1,0 +1,102 @@
+//! From plans to the rows of an answer: the bytes are read here.
+
+use super::plan::{Part, Planned, Reading, TopicKey};
+use crate::api::stored;
+use bytes::Bytes;
+use ottla_core::partition::{Isolation, ReadPlan};
+use ottla_store::LogReader;
+use ottla_wire::batch::BatchHeader;
+use ottla_wire::codec::Compression;
+use ottla_wire::messages::fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData};
+use ottla_wire::{ErrorCode, Records};
+
+/// A row for each planned partition, in order; their indexes are filled in by [`by_topic`].
+pub(super) async fn rows(
+    reader: &LogReader,
+    planned: Planned,
+    isolation: Isolation,
+    version: i16,
+) -> Vec<PartitionData> {
+    let mut rows = Vec::with_capacity(planned.readings.len());
+    for reading in planned.readings {
+        rows.push(match reading {
+            Reading::Refused(code) => refused(code),
+            Reading::Plan(_, plan) => read(reader, plan, isolation, version).await,
+        });
+    }
+    rows
+}
+
+async fn read(reader: &LogReader, plan: ReadPlan, isolation: Isolation, version: i16) -> PartitionData {
+    let mut chunks = match stored::read(reader, &plan.batches).await {
+        Ok(chunks) => chunks,
+        Err(error) => {
+            tracing::error!(%error, "batches cannot be read from the log");
+            return refused(ErrorCode::KAFKA_STORAGE_ERROR);
+        }
+    };
+    if version < 10
+        && let Some(first) = chunks.iter().position(is_zstd)
+    {
+        // Such clients cannot read zstd; what stands before it they get.
+        if first == 0 {
+            return refused(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE);
+        }
+        chunks.truncate(first);
+    }
+    let entry = |aborted: &ottla_types::record::AbortedTransaction| AbortedTransaction {
+        producer_id: aborted.producer_id.0,
+        first_offset: aborted.first_offset.0,
+        ..Default::default()
+    };
+    PartitionData {
+        high_watermark: plan.high_watermark.0,
+        last_stable_offset: plan.last_stable.0,
+        log_start_offset: plan.log_start.0,
+        // T-204: null unless only committed data was asked for.
+        aborted_transactions: (isolation == Isolation::Committed)
+            .then(|| plan.aborted.iter().map(entry).collect()),
+        records: Some(Records::from(chunks)),
+        ..Default::default()
+    }
+}
+
+fn is_zstd(batch: &Bytes) -> bool {
+    BatchHeader::parse(batch).and_then(|header| header.compression()) == Ok(Compression::Zstd)
+}
+
+/// A row without data. Its records are empty, never null: clients stumble over that (KAFKA-18646).
+pub(super) fn refused(code: ErrorCode) -> PartitionData {
+    PartitionData {
+        error_code: code.0,
+        high_watermark: -1,
+        aborted_transactions: None,
+        records: Some(Records::default()),
+        ..Default::default()
+    }
+}
+
+/// The rows to be shown, under their topics in the order of the parts.
+pub(super) fn by_topic(parts: &[Part], rows: Vec<Option<PartitionData>>) -> Vec<FetchableTopicResponse> {
+    let mut topics: Vec<FetchableTopicResponse> = Vec::new();
+    let mut last: Option<&TopicKey> = None;
+    for (part, row) in parts.iter().zip(rows) {
+        let Some(mut row) = row else { continue };
+        row.partition_index = part.asked.partition;
+        if last != Some(&part.topic) {
+            topics.push(topic(&part.topic));
+            last = Some(&part.topic);
+        }
+        if let Some(topic) = topics.last_mut() {
+            topic.partitions.push(row);
+        }
+    }
+    topics
+}
+
+fn topic(key: &TopicKey) -> FetchableTopicResponse {
+    match key {
+        TopicKey::Name(name) => FetchableTopicResponse { topic: name.clone(), ..Default::default() },
+        TopicKey::Id(id) => FetchableTopicResponse { topic_id: *id, ..Default::default() },
+    }
+}

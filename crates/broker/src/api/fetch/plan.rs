@@ -1,0 +1,103 @@
+//! What there is to read, decided on the shard's thread: where batches lie, not what is in them.
+
+use ottla_core::Shard;
+use ottla_core::partition::{Isolation, LEADER_EPOCH, Partition, ReadPlan};
+use ottla_types::{Offset, TopicPartition};
+use ottla_wire::messages::fetch_request::FetchPartition;
+use ottla_wire::{ErrorCode, Text, Uuid};
+
+/// A topic as the client calls it: by name up to version 12, by id since.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum TopicKey {
+    Name(Text),
+    Id(Uuid),
+}
+
+/// A partition that is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) topic: TopicKey,
+    pub(super) asked: FetchPartition,
+}
+
+/// The request's bounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) max_bytes: u64,
+    pub(super) min_bytes: u64,
+    pub(super) isolation: Isolation,
+}
+
+/// What one partition comes to.
+#[derive(Debug)]
+pub(super) enum Reading {
+    Refused(ErrorCode),
+    Plan(TopicPartition, ReadPlan),
+}
+
+/// What a request comes to at one moment.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) readings: Vec<Reading>,
+    /// Bytes that could be read if only the partitions' own bounds counted.
+    accessible: u64,
+}
+
+impl Planned {
+    /// True if there is nothing to wait for: enough bytes, or an error.
+    pub(super) fn is_enough(&self, terms: Terms) -> bool {
+        let refused = |reading: &Reading| matches!(reading, Reading::Refused(_));
+        self.accessible >= terms.min_bytes || self.readings.iter().any(refused)
+    }
+
+    /// The partitions whose growth would be news.
+    pub(super) fn places(&self) -> Vec<TopicPartition> {
+        let place = |reading: &Reading| match reading {
+            Reading::Plan(at, _) => Some(*at),
+            Reading::Refused(_) => None,
+        };
+        self.readings.iter().filter_map(place).collect()
+    }
+}
+
+/// Plans all partitions in order; the first batch of the first that has any comes whole, whatever its size (KIP-74).
+pub(super) fn plan(shard: &Shard, parts: &[Part], terms: Terms) -> Planned {
+    let mut left = terms.max_bytes;
+    let (mut accessible, mut total) = (0, 0);
+    let mut readings = Vec::with_capacity(parts.len());
+    for part in parts {
+        let reading = match find(shard, part) {
+            Err(code) => Reading::Refused(code),
+            Ok((at, partition)) => {
+                let own = u64::try_from(part.asked.partition_max_bytes).unwrap_or(0);
+                let from = Offset(part.asked.fetch_offset);
+                match partition.read(from, left.min(own), total == 0, terms.isolation) {
+                    Err(_) => Reading::Refused(ErrorCode::OFFSET_OUT_OF_RANGE),
+                    Ok(plan) => {
+                        accessible += partition.readable_bytes(from, own, terms.isolation).min(own);
+                        total += plan.bytes;
+                        left = left.saturating_sub(plan.bytes);
+                        Reading::Plan(at, plan)
+                    }
+                }
+            }
+        };
+        readings.push(reading);
+    }
+    Planned { readings, accessible: accessible.max(total) }
+}
+
+fn find<'a>(shard: &'a Shard, part: &Part) -> Result<(TopicPartition, &'a Partition), ErrorCode> {
+    let (topic, unknown) = match &part.topic {
+        TopicKey::Name(name) => (shard.catalog().topic_named(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        TopicKey::Id(id) => {
+            (shard.catalog().topic(crate::context::to_topic_id(*id)), ErrorCode::UNKNOWN_TOPIC_ID)
+        }
+    };
+    let at = TopicPartition { topic: topic.ok_or(unknown)?.id, partition: part.asked.partition };
+    let partition = shard.partitions().get(at).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    if part.asked.current_leader_epoch > LEADER_EPOCH {
+        return Err(ErrorCode::UNKNOWN_LEADER_EPOCH);
+    }
+    Ok((at, partition))
+}

@@ -1,0 +1,55 @@
+//! InitProducerId 0-5: a producer gets its id and epoch (T-20 to T-39).
+//! Left out: two-phase commit (version 6 is not stable in Kafka either).
+
+use crate::context::{Caller, Context};
+use ottla_core::ops::InitProducerId;
+use ottla_core::transaction::InitError;
+use ottla_core::{Answer, Input};
+use ottla_types::{Millis, ProducerEpoch, ProducerId};
+use ottla_wire::ErrorCode;
+use ottla_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: InitProducerIdRequest,
+    version: i16,
+) -> Result<InitProducerIdResponse, super::Broken> {
+    let (producer_id, epoch) = (ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch));
+    let given = match (producer_id, epoch) {
+        (ProducerId::NONE, ProducerEpoch::NONE) => None,
+        (ProducerId::NONE, _) | (_, ProducerEpoch::NONE) => return Ok(refused(ErrorCode::INVALID_REQUEST)),
+        both => Some(both),
+    };
+    let transactional_id = request.transactional_id.as_ref().map(String::from);
+    let timeout = Millis(request.transaction_timeout_ms.into());
+    let ask =
+        move |ticket| Input::InitProducerId(InitProducerId { ticket, transactional_id, timeout, given });
+    let Answer::ProducerId(result) = ctx.host.ask(ask).await? else {
+        return Err(super::Broken::OtherAnswer);
+    };
+    Ok(match result {
+        Ok((producer_id, epoch)) => InitProducerIdResponse {
+            producer_id: producer_id.0,
+            producer_epoch: epoch.0,
+            ..Default::default()
+        },
+        Err(error) => refused(code(error, version)),
+    })
+}
+
+/// T-37: no id and no epoch beside an error.
+fn refused(code: ErrorCode) -> InitProducerIdResponse {
+    InitProducerIdResponse { error_code: code.0, producer_id: -1, producer_epoch: -1, ..Default::default() }
+}
+
+fn code(error: InitError, version: i16) -> ErrorCode {
+    match error {
+        InitError::NoId => ErrorCode::INVALID_REQUEST,
+        InitError::BadTimeout => ErrorCode::INVALID_TRANSACTION_TIMEOUT,
+        // T-38
+        InitError::Fenced if version <= 3 => ErrorCode::INVALID_PRODUCER_EPOCH,
+        InitError::Fenced => ErrorCode::PRODUCER_FENCED,
+        InitError::Concurrent => ErrorCode::CONCURRENT_TRANSACTIONS,
+    }
+}

@@ -1,0 +1,43 @@
+//! OffsetForLeaderEpoch 2-4: where a leader epoch ends. There is one epoch here, and it has not ended.
+
+use crate::context::{Caller, Context};
+use ottla_core::Shard;
+use ottla_core::partition::LEADER_EPOCH;
+use ottla_wire::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
+use ottla_wire::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
+use ottla_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: OffsetForLeaderEpochRequest,
+    _version: i16,
+) -> Result<OffsetForLeaderEpochResponse, super::Broken> {
+    let look = move |shard: &Shard| {
+        let topic = |topic: OffsetForLeaderTopic| OffsetForLeaderTopicResult {
+            partitions: topic.partitions.iter().map(|asked| end(shard, &topic.topic, asked)).collect(),
+            topic: topic.topic,
+            ..Default::default()
+        };
+        request.topics.into_iter().map(topic).collect()
+    };
+    let topics = ctx.host.peek(move |shard, _, _| look(shard)).await?;
+    Ok(OffsetForLeaderEpochResponse { topics, ..Default::default() })
+}
+
+fn end(shard: &Shard, topic: &Text, asked: &OffsetForLeaderPartition) -> EpochEndOffset {
+    let none = EpochEndOffset { partition: asked.partition, ..Default::default() };
+    let refused = |code: ErrorCode| EpochEndOffset { error_code: code.0, ..none.clone() };
+    let place = shard.catalog().partition_named(topic, asked.partition);
+    let Some(partition) = place.and_then(|at| shard.partitions().get(at)) else {
+        return refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    };
+    if asked.current_leader_epoch > LEADER_EPOCH {
+        return refused(ErrorCode::UNKNOWN_LEADER_EPOCH);
+    }
+    match partition.end_of_epoch(asked.leader_epoch) {
+        Some((leader_epoch, end)) => EpochEndOffset { leader_epoch, end_offset: end.0, ..none },
+        None => none,
+    }
+}

@@ -1,0 +1,215 @@
+//! Produce 3-13: batches are appended, each partition's by itself (T-40 to T-73). Version 12 and later add partitions to the
+//! transaction, earlier ones only verify that they are in it; version 13 names topics by id.
+//! Left out: nothing. `acks` 1 and -1 are the same here: an answer means that the batch is on disk.
+//!
+//! The command is sent when the answer is first polled, so that requests that overlap on a connection keep their order.
+
+mod check;
+
+use crate::api::{Broken, Outcome};
+use crate::context::{Caller, Context, to_topic_id};
+use check::{Checked, Refusal};
+use ottla_core::catalog::TopicRef;
+use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
+use ottla_core::transaction::TransactionCheck;
+use ottla_core::{Answer, Input};
+use ottla_wire::messages::produce_request::TopicProduceData;
+use ottla_wire::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
+};
+use ottla_wire::messages::{ProduceRequest, ProduceResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: ProduceRequest,
+    version: i16,
+) -> Outcome<ProduceResponse> {
+    let no_answer = request.acks == 0;
+    match respond(ctx, request, version).await {
+        Err(broken) => Outcome::Close(broken.to_string()),
+        Ok(response) if !no_answer => Outcome::Send(response),
+        Ok(response) => match first_error(&response) {
+            // Nobody waits for an answer that could say so (T-50).
+            Some(code) => Outcome::Close(format!("acks is 0 and a partition failed with {code}")),
+            None => Outcome::Nothing,
+        },
+    }
+}
+
+async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result<ProduceResponse, Broken> {
+    let ask = Ask::new(&request, version);
+    let (slots, batches) = ask.sort_out(&request.topic_data);
+    let results = ask.put(ctx, batches).await?;
+    let mut results = results.into_iter();
+    let mut parts = slots.into_iter().map(|slot| match slot {
+        Slot::Refused(index, refusal) => refused(index, refusal),
+        Slot::Asked(index, keyless) => match results.next() {
+            Some(Ok(appended)) => done(index, appended),
+            Some(Err(refusal)) => refused(index, refusal.of_record(keyless)),
+            None => refused(index, ErrorCode::UNKNOWN_SERVER_ERROR.into()),
+        },
+    });
+    let mut responses = Vec::with_capacity(request.topic_data.len());
+    for topic in request.topic_data {
+        responses.push(TopicProduceResponse {
+            partition_responses: parts.by_ref().take(topic.partition_data.len()).collect(),
+            name: topic.name,
+            topic_id: topic.topic_id,
+            ..Default::default()
+        });
+    }
+    Ok(ProduceResponse { responses, ..Default::default() })
+}
+
+/// A partition of the request.
+enum Slot {
+    /// Its batch goes to the core; the record without a key that comes first, if there is one.
+    Asked(i32, Option<i32>),
+    /// It is refused before that.
+    Refused(i32, Refusal),
+}
+
+/// The request without its batches.
+struct Ask {
+    version: i16,
+    transactional_id: Option<String>,
+    bad_acks: bool,
+}
+
+impl Ask {
+    fn new(request: &ProduceRequest, version: i16) -> Ask {
+        Ask {
+            version,
+            transactional_id: request.transactional_id.as_ref().map(String::from),
+            bad_acks: !(-1..=1).contains(&request.acks),
+        }
+    }
+
+    /// Checks the batches; those that are sound go on.
+    fn sort_out(&self, topics: &[TopicProduceData]) -> (Vec<Slot>, Vec<ProduceBatch>) {
+        let (mut slots, mut batches) = (Vec::new(), Vec::new());
+        for topic in topics {
+            for partition in &topic.partition_data {
+                let index = partition.index;
+                match self.check(partition.records.as_ref()) {
+                    Err(refusal) => slots.push(Slot::Refused(index, refusal)),
+                    Ok(Checked { summary, payload, keyless }) => {
+                        slots.push(Slot::Asked(index, keyless));
+                        let topic = self.topic_ref(topic);
+                        let keyless = keyless.is_some();
+                        batches.push(ProduceBatch { topic, partition: index, keyless, summary, payload });
+                    }
+                }
+            }
+        }
+        if self.transactional_id.is_none() && batches.iter().any(|batch| batch.summary.transactional) {
+            // T-60: nothing of such a request is appended.
+            let denied = || ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into();
+            let denied = |slot| match slot {
+                Slot::Asked(index, _) | Slot::Refused(index, _) => Slot::Refused(index, denied()),
+            };
+            return (slots.into_iter().map(denied).collect(), Vec::new());
+        }
+        (slots, batches)
+    }
+
+    fn check(&self, records: Option<&ottla_wire::Records>) -> Result<Checked, Refusal> {
+        if self.bad_acks {
+            return Err(ErrorCode::INVALID_REQUIRED_ACKS.into());
+        }
+        check::check(records, self.version)
+    }
+
+    fn topic_ref(&self, topic: &TopicProduceData) -> TopicRef {
+        match self.version {
+            ..=12 => TopicRef::Name(String::from(&topic.name)),
+            _ => TopicRef::Id(to_topic_id(topic.topic_id)),
+        }
+    }
+
+    async fn put(
+        &self,
+        ctx: &Context,
+        batches: Vec<ProduceBatch>,
+    ) -> Result<Vec<Result<Appended, Refusal>>, Broken> {
+        let count = batches.len();
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let transactional_id = self.transactional_id.clone();
+        let check = if self.version >= 12 { TransactionCheck::Add } else { TransactionCheck::Verify };
+        let ask = move |ticket| Input::Produce(Produce { ticket, transactional_id, check, batches });
+        let Ok(answer) = ctx.host.offer(ask).await? else {
+            let full = || Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, "the disk has no room for more data");
+            return Ok((0..count).map(|_| Err(full())).collect());
+        };
+        let Answer::Produced(results) = answer else { return Err(Broken::OtherAnswer) };
+        Ok(results.into_iter().map(|result| result.map_err(|error| self.explain(error))).collect())
+    }
+
+    /// Kafka's code for what the core refused (T-220).
+    fn explain(&self, error: ProduceError) -> Refusal {
+        let code = match error {
+            ProduceError::UnknownTopic if self.version >= 13 => ErrorCode::UNKNOWN_TOPIC_ID,
+            ProduceError::UnknownTopic | ProduceError::UnknownPartition => {
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            }
+            ProduceError::RepeatedPartition => {
+                return Refusal::new(ErrorCode::INVALID_REQUEST, "the partition occurs twice in the request");
+            }
+            ProduceError::NoTransactionalId => ErrorCode::INVALID_REQUEST,
+            ProduceError::UnknownProducer => ErrorCode::INVALID_PRODUCER_ID_MAPPING,
+            ProduceError::StaleEpoch => ErrorCode::INVALID_PRODUCER_EPOCH,
+            ProduceError::NotInTransaction if self.version >= 11 => ErrorCode::TRANSACTION_ABORTABLE,
+            ProduceError::NotInTransaction | ProduceError::OutsideTransaction => ErrorCode::INVALID_TXN_STATE,
+            ProduceError::OutOfOrder => ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
+            ProduceError::TooLarge { most } => {
+                let why = format!("the batch is larger than max.message.bytes, which is {most}");
+                return Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why);
+            }
+            ProduceError::BadTimestamp => {
+                let why = "a timestamp is further from the broker's clock than the topic allows";
+                return Refusal::new(ErrorCode::INVALID_TIMESTAMP, why);
+            }
+            ProduceError::NeedsKeys => {
+                let why = "the topic is compacted, so every record needs a key";
+                return Refusal::new(ErrorCode::INVALID_RECORD, why);
+            }
+            ProduceError::Invalid(why) => return Refusal::new(ErrorCode::INVALID_RECORD, why),
+        };
+        code.into()
+    }
+}
+
+fn done(index: i32, appended: Appended) -> PartitionProduceResponse {
+    PartitionProduceResponse {
+        index,
+        base_offset: appended.base_offset.0,
+        log_append_time_ms: appended.log_append_time.0,
+        log_start_offset: appended.log_start.0,
+        ..Default::default()
+    }
+}
+
+fn refused(index: i32, refusal: Refusal) -> PartitionProduceResponse {
+    let error = |batch_index| BatchIndexAndErrorMessage {
+        batch_index,
+        batch_index_error_message: refusal.why.as_deref().map(Text::from),
+        ..Default::default()
+    };
+    PartitionProduceResponse {
+        index,
+        error_code: refusal.code.0,
+        base_offset: -1,
+        record_errors: refusal.record.into_iter().map(error).collect(),
+        error_message: refusal.why.as_deref().map(Text::from),
+        ..Default::default()
+    }
+}
+
+fn first_error(response: &ProduceResponse) -> Option<ErrorCode> {
+    let mut parts = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+    parts.find(|part| part.error_code != 0).map(|part| ErrorCode(part.error_code))
+}

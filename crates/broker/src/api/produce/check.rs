@@ -1,0 +1,121 @@
+//! What a broker asks of the bytes of a batch before anybody else looks at it.
+
+use bytes::Bytes;
+use ottla_types::{BatchSummary, Millis, ProducerEpoch, ProducerId, TimestampType};
+use ottla_wire::batch::{Batch, BatchError, BatchHeader};
+use ottla_wire::codec::{CodecError, Compression};
+use ottla_wire::{ErrorCode, Records};
+
+/// A batch may not hold more than this when decompressed, in bytes.
+const MOST_RECORDS: usize = 128 << 20;
+
+/// A sound batch.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) summary: BatchSummary,
+    pub(super) payload: Bytes,
+    /// The first record without a key.
+    pub(super) keyless: Option<i32>,
+}
+
+/// Why a batch is not taken.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) code: ErrorCode,
+    pub(super) why: Option<String>,
+    /// The record at fault.
+    pub(super) record: Option<i32>,
+}
+
+impl Refusal {
+    pub(super) fn new(code: ErrorCode, why: impl ToString) -> Refusal {
+        Refusal { code, why: Some(why.to_string()), record: None }
+    }
+
+    /// Names the record at fault, where the topic's need of keys is the reason.
+    pub(super) fn of_record(mut self, keyless: Option<i32>) -> Refusal {
+        if self.code == ErrorCode::INVALID_RECORD {
+            self.record = keyless;
+        }
+        self
+    }
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Refusal {
+        Refusal { code, why: None, record: None }
+    }
+}
+
+impl From<BatchError> for Refusal {
+    fn from(error: BatchError) -> Refusal {
+        let code = match &error {
+            BatchError::Short { .. } | BatchError::Length(_) | BatchError::Crc { .. } => {
+                ErrorCode::CORRUPT_MESSAGE
+            }
+            BatchError::UnknownCodec(_) => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
+            BatchError::Codec(CodecError::TooLarge { .. }) => ErrorCode::MESSAGE_TOO_LARGE,
+            _ => ErrorCode::INVALID_RECORD,
+        };
+        let record = match &error {
+            BatchError::Record { record, .. } => Some(*record),
+            BatchError::OffsetDelta { expected, .. } => Some(*expected),
+            _ => None,
+        };
+        Refusal { code, why: Some(error.to_string()), record }
+    }
+}
+
+/// Checks the records of one partition: exactly one batch, sound inside and out.
+pub(super) fn check(records: Option<&Records>, version: i16) -> Result<Checked, Refusal> {
+    let none = || Refusal::new(ErrorCode::INVALID_RECORD, "there is no record batch, and there must be one");
+    let payload = records.filter(|records| !records.is_empty()).ok_or_else(none)?.to_bytes();
+    let batch = Batch::only(&payload)?;
+    let header = batch.header();
+    if header.base_offset != 0 {
+        let why = format!("the base offset is {}, and must be 0", header.base_offset);
+        return Err(Refusal::new(ErrorCode::INVALID_RECORD, why));
+    }
+    if version < 7 && header.compression() == Ok(Compression::Zstd) {
+        return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 or later"));
+    }
+    batch.validate_header()?;
+    let keyless = first_keyless(&batch)?;
+    Ok(Checked { summary: summary(header), keyless, payload })
+}
+
+/// Walks the records: their form, their numbering, and which is the first without a key.
+fn first_keyless(batch: &Batch) -> Result<Option<i32>, BatchError> {
+    let set = batch.records(MOST_RECORDS)?;
+    let mut keyless = None;
+    for (expected, record) in (0..).zip(set.iter()) {
+        let record = record?;
+        if record.offset_delta != expected {
+            return Err(BatchError::OffsetDelta { expected, found: record.offset_delta });
+        }
+        if record.key.is_none() {
+            keyless = keyless.or(Some(expected));
+        }
+    }
+    Ok(keyless)
+}
+
+fn summary(header: &BatchHeader) -> BatchSummary {
+    BatchSummary {
+        size: u32::try_from(header.size()).unwrap_or(u32::MAX),
+        last_offset_delta: header.last_offset_delta,
+        record_count: header.record_count,
+        base_timestamp: Millis(header.base_timestamp),
+        max_timestamp: Millis(header.max_timestamp),
+        timestamp_type: if header.is_log_append_time() {
+            TimestampType::LogAppendTime
+        } else {
+            TimestampType::CreateTime
+        },
+        producer_id: ProducerId(header.producer_id),
+        producer_epoch: ProducerEpoch(header.producer_epoch),
+        base_sequence: header.base_sequence,
+        transactional: header.is_transactional(),
+        control: header.is_control(),
+    }
+}

@@ -1,0 +1,114 @@
+//! WriteTxnMarkers 1-2: an administrator ends a transaction at partitions (T-120 to T-131, T-234).
+//! Left out: markers for the offsets topic. Its partitions are not kept as partitions here, and a transaction and its offsets
+//! end in one record, so none can hang there.
+
+use super::place;
+use crate::context::{Caller, Context};
+use ottla_core::ops::{MarkerError, TxnMarker, WriteTxnMarkers};
+use ottla_core::{Answer, Input};
+use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
+use ottla_wire::messages::write_txn_markers_request::WritableTxnMarker;
+use ottla_wire::messages::write_txn_markers_response::{
+    WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
+};
+use ottla_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: WriteTxnMarkersRequest,
+    _version: i16,
+) -> Result<WriteTxnMarkersResponse, super::Broken> {
+    let asked: Vec<(Text, i32)> = request.markers.iter().flat_map(named).collect();
+    let found = place::find(ctx, asked).await?;
+    let mut rest = found.iter();
+    let markers: Vec<TxnMarker> = request.markers.iter().map(|marker| to_core(marker, &mut rest)).collect();
+    let ask = move |ticket| Input::WriteTxnMarkers(WriteTxnMarkers { ticket, markers });
+    let Answer::MarkersWritten(results) = ctx.host.ask(ask).await? else {
+        return Err(super::Broken::OtherAnswer);
+    };
+    let mut written = results.into_iter().flatten();
+    let mut codes = found.iter().map(|found| match found {
+        Some(_) => written.next().map_or(ErrorCode::UNKNOWN_SERVER_ERROR, code),
+        None => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+    });
+    let mut response = WriteTxnMarkersResponse::default();
+    for marker in &request.markers {
+        let topics = topics(marker, &mut codes);
+        match response.markers.iter_mut().find(|known| known.producer_id == marker.producer_id) {
+            Some(known) => merge(&mut known.topics, topics),
+            None => response.markers.push(WritableTxnMarkerResult {
+                producer_id: marker.producer_id,
+                topics,
+                ..Default::default()
+            }),
+        }
+    }
+    Ok(response)
+}
+
+fn named(marker: &WritableTxnMarker) -> impl Iterator<Item = (Text, i32)> {
+    let topics = marker.topics.iter();
+    topics.flat_map(|topic| topic.partition_indexes.iter().map(|partition| (topic.name.clone(), partition)))
+}
+
+/// Takes as many of the found partitions as the marker asks for.
+fn to_core<'a>(
+    marker: &WritableTxnMarker,
+    found: &mut impl Iterator<Item = &'a Option<TopicPartition>>,
+) -> TxnMarker {
+    let count = named(marker).count();
+    TxnMarker {
+        producer_id: ProducerId(marker.producer_id),
+        producer_epoch: ProducerEpoch(marker.producer_epoch),
+        coordinator_epoch: marker.coordinator_epoch,
+        commit: marker.transaction_result,
+        bumped: marker.transaction_version >= 2,
+        partitions: found.take(count).copied().flatten().collect(),
+    }
+}
+
+fn topics(
+    marker: &WritableTxnMarker,
+    codes: &mut impl Iterator<Item = ErrorCode>,
+) -> Vec<WritableTxnMarkerTopicResult> {
+    let mut topics = Vec::with_capacity(marker.topics.len());
+    for topic in &marker.topics {
+        let partitions = topic.partition_indexes.iter().zip(codes.by_ref());
+        let partitions = partitions.map(|(partition_index, code)| WritableTxnMarkerPartitionResult {
+            partition_index,
+            error_code: code.0,
+            ..Default::default()
+        });
+        topics.push(WritableTxnMarkerTopicResult {
+            name: topic.name.clone(),
+            partitions: partitions.collect(),
+            ..Default::default()
+        });
+    }
+    topics
+}
+
+/// Two markers of one producer answer as one (T-123); the later result of a partition counts.
+fn merge(known: &mut Vec<WritableTxnMarkerTopicResult>, more: Vec<WritableTxnMarkerTopicResult>) {
+    for topic in more {
+        let Some(same) = known.iter_mut().find(|known| known.name == topic.name) else {
+            known.push(topic);
+            continue;
+        };
+        for partition in topic.partitions {
+            same.partitions.retain(|known| known.partition_index != partition.partition_index);
+            same.partitions.push(partition);
+        }
+    }
+}
+
+fn code(result: Result<(), MarkerError>) -> ErrorCode {
+    match result {
+        Ok(()) => ErrorCode::NONE,
+        Err(MarkerError::UnknownPartition) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        Err(MarkerError::StaleEpoch) => ErrorCode::INVALID_PRODUCER_EPOCH,
+        Err(MarkerError::CoordinatorFenced) => ErrorCode::TRANSACTION_COORDINATOR_FENCED,
+    }
+}
