@@ -77,18 +77,27 @@ pub(crate) fn to_topic_id(id: Uuid) -> TopicId {
 
 /// The system gives no random bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("no random bytes for a topic id: {0}")]
+#[error("no random bytes for an id: {0}")]
 pub(crate) struct NoRandomness(getrandom::Error);
 
-/// A random id for a new topic: a UUID of version 4 whose base64 text does not begin with '-', which command lines take for a flag.
+/// A random UUID of version 4.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub(crate) fn random_uuid() -> Result<[u8; 16], NoRandomness> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(bytes)
+}
+
+/// A random id for a new topic: a UUID whose base64 text does not begin with '-', which command lines take for a flag.
 ///
 /// # Errors
 /// The system gives no random bytes.
 pub(crate) fn random_topic_id() -> Result<TopicId, NoRandomness> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+    let mut bytes = random_uuid()?;
     bytes[0] &= 0x7f;
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
     Ok(TopicId(bytes))
 }

@@ -4,6 +4,7 @@
 mod cluster;
 mod configs;
 mod connect;
+mod groups;
 mod metadata;
 mod topics;
 mod world;

@@ -83,7 +83,9 @@ pub enum OffsetAnswer {
 /// Why an offset was not taken. What concerns the whole request is said of each partition that exists (T-160).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffsetError {
-    /// There is no such topic or partition (T-161).
+    /// There is no such topic (T-161).
+    UnknownTopic,
+    /// The topic has no such partition (T-161).
     UnknownPartition,
     /// The note is too long (T-166).
     MetadataTooLarge,

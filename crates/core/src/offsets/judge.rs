@@ -97,7 +97,8 @@ impl Shard {
         new: &NewOffset,
         gate: Result<(), OffsetError>,
     ) -> Result<TopicPartition, OffsetError> {
-        let at = existing(topic, new.partition).ok_or(OffsetError::UnknownPartition)?;
+        let topic = topic.ok_or(OffsetError::UnknownTopic)?;
+        let at = existing(Some(topic), new.partition).ok_or(OffsetError::UnknownPartition)?;
         gate?;
         if utf16_exceeds(&new.metadata, self.catalog.settings().offset_metadata_max) {
             return Err(OffsetError::MetadataTooLarge);

@@ -1,0 +1,45 @@
+//! DeleteGroups 0-3: deletes groups without members, with their offsets.
+//! Left out: nothing.
+
+use super::Broken;
+use crate::context::{Caller, Context};
+use ottla_core::group::{DeleteGroupError, DeleteGroups, GroupAnswer};
+use ottla_core::{Answer, Input};
+use ottla_wire::messages::delete_groups_response::DeletableGroupResult;
+use ottla_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DeleteGroupsRequest,
+    version: i16,
+) -> Result<DeleteGroupsResponse, Broken> {
+    let groups = request.groups_names.iter().map(String::from).collect();
+    let ask = move |ticket| Input::DeleteGroups(DeleteGroups { ticket, groups });
+    let Answer::Group(GroupAnswer::Deleted(results)) = ctx.host.ask(ask).await? else {
+        return Err(Broken::OtherAnswer);
+    };
+    let results = request.groups_names.into_iter().zip(results).map(|(group_id, result)| {
+        let Err(error) = result else {
+            return DeletableGroupResult { group_id, ..Default::default() };
+        };
+        let (code, why) = explain(error);
+        DeletableGroupResult {
+            group_id,
+            error_code: code.0,
+            error_message: (version >= 3).then(|| Text::from_static(why)),
+            ..Default::default()
+        }
+    });
+    Ok(DeleteGroupsResponse { results: results.collect(), ..Default::default() })
+}
+
+fn explain(error: DeleteGroupError) -> (ErrorCode, &'static str) {
+    match error {
+        DeleteGroupError::NotFound => (ErrorCode::GROUP_ID_NOT_FOUND, "there is no such group"),
+        DeleteGroupError::NotEmpty => {
+            (ErrorCode::NON_EMPTY_GROUP, "the group has members; they have to leave first")
+        }
+    }
+}

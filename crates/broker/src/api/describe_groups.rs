@@ -1,0 +1,69 @@
+//! DescribeGroups 0-6: groups with their members. A group that does not exist is Dead, and from version 6 on an error too.
+//! Left out: nothing.
+
+use super::group_member::GROUP_OPERATIONS;
+use crate::context::{Caller, Context};
+use crate::host::HostGone;
+use ottla_core::group::{GroupView, MemberView};
+use ottla_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
+use ottla_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: DescribeGroupsRequest,
+    version: i16,
+) -> Result<DescribeGroupsResponse, HostGone> {
+    let groups = request.groups;
+    let look = ctx.host.read(move |shard, _| {
+        let see = |group_id: Text| {
+            let found = shard.groups().describe(&group_id);
+            (group_id, found)
+        };
+        groups.into_iter().map(see).collect::<Vec<_>>()
+    });
+    let operations = request.include_authorized_operations.then_some(GROUP_OPERATIONS);
+    let groups = look.await?.into_iter().map(|(group_id, found)| match found {
+        Some(group) => present(group_id, group, operations),
+        None => absent(group_id, version),
+    });
+    Ok(DescribeGroupsResponse { groups: groups.collect(), ..Default::default() })
+}
+
+fn present(group_id: Text, group: GroupView, operations: Option<i32>) -> DescribedGroup {
+    let described = DescribedGroup {
+        group_id,
+        group_state: Text::from_static(group.state.name()),
+        protocol_type: group.protocol_type.into(),
+        protocol_data: group.protocol.into(),
+        members: group.members.into_iter().map(member).collect(),
+        ..Default::default()
+    };
+    match operations {
+        Some(authorized_operations) => DescribedGroup { authorized_operations, ..described },
+        None => described,
+    }
+}
+
+fn member(member: MemberView) -> DescribedGroupMember {
+    DescribedGroupMember {
+        member_id: member.member_id.into(),
+        group_instance_id: member.instance_id.map(Text::from),
+        client_id: member.client_id.into(),
+        client_host: member.client_host.into(),
+        member_metadata: member.metadata,
+        member_assignment: member.assignment,
+        ..Default::default()
+    }
+}
+
+fn absent(group_id: Text, version: i16) -> DescribedGroup {
+    let dead = DescribedGroup { group_state: Text::from_static("Dead"), ..Default::default() };
+    if version < 6 {
+        return DescribedGroup { group_id, ..dead };
+    }
+    let why = format!("there is no group '{group_id}'");
+    let error_code = ErrorCode::GROUP_ID_NOT_FOUND.0;
+    DescribedGroup { group_id, error_code, error_message: Some(why.into()), ..dead }
+}

@@ -1,0 +1,59 @@
+//! FindCoordinator 0-6: this broker coordinates every group and every transactional id.
+//! Left out: coordinators of share groups (key type 2), which are answered INVALID_REQUEST.
+
+use crate::context::{Caller, Context};
+use ottla_wire::messages::find_coordinator_response::Coordinator;
+use ottla_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
+use ottla_wire::{ErrorCode, Text};
+
+/// Key types: a group, a transactional id.
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: FindCoordinatorRequest,
+    version: i16,
+) -> FindCoordinatorResponse {
+    let served = matches!(request.key_type, GROUP | TRANSACTION);
+    if version < 4 {
+        return one(find(ctx, request.key, served));
+    }
+    let keys = request.coordinator_keys.into_iter();
+    let coordinators = keys.map(|key| find(ctx, key, served)).collect();
+    FindCoordinatorResponse { coordinators, ..Default::default() }
+}
+
+fn find(ctx: &Context, key: Text, served: bool) -> Coordinator {
+    if !served {
+        let why = "the coordinators of groups (key type 0) and of transactions (1) can be found here";
+        return Coordinator {
+            key,
+            node_id: -1,
+            port: -1,
+            error_code: ErrorCode::INVALID_REQUEST.0,
+            error_message: Some(Text::from_static(why)),
+            ..Default::default()
+        };
+    }
+    Coordinator {
+        key,
+        node_id: ctx.node_id,
+        host: ctx.advertised.host.as_str().into(),
+        port: ctx.advertised.port.into(),
+        ..Default::default()
+    }
+}
+
+/// Before version 4 there is one key, and its answer is the response.
+fn one(found: Coordinator) -> FindCoordinatorResponse {
+    FindCoordinatorResponse {
+        error_code: found.error_code,
+        error_message: found.error_message,
+        node_id: found.node_id,
+        host: found.host,
+        port: found.port,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,79 @@
+//! What the APIs of groups share: how a member presents itself, the codes of who it may not be, and new member ids.
+
+use crate::context::NoRandomness;
+use bytes::Bytes;
+use ottla_core::group::{CommitFencing, MemberError, MemberRef};
+use ottla_wire::{ErrorCode, Text};
+use std::fmt::Write;
+
+/// All operations that groups have, as bits: there are no ACLs, so anybody may do all.
+pub(super) const GROUP_OPERATIONS: i32 = 0x0d48;
+
+/// A member as the wire names it.
+pub(super) fn member_ref(
+    group_id: &Text,
+    generation: i32,
+    member_id: &Text,
+    instance_id: Option<&Text>,
+) -> MemberRef {
+    MemberRef {
+        group_id: group_id.into(),
+        generation,
+        member_id: member_id.into(),
+        instance_id: instance_id.map(String::from),
+    }
+}
+
+/// The code for a member that is not who it says.
+pub(super) fn member_code(error: MemberError) -> ErrorCode {
+    match error {
+        MemberError::Unknown => ErrorCode::UNKNOWN_MEMBER_ID,
+        MemberError::Fenced => ErrorCode::FENCED_INSTANCE_ID,
+    }
+}
+
+/// The code for a member whose offsets its group does not take (T-165).
+pub(super) fn fencing_code(error: CommitFencing) -> ErrorCode {
+    match error {
+        CommitFencing::UnknownGroup | CommitFencing::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
+        CommitFencing::UnknownMember => ErrorCode::UNKNOWN_MEMBER_ID,
+        CommitFencing::FencedInstance => ErrorCode::FENCED_INSTANCE_ID,
+        CommitFencing::RebalanceInProgress => ErrorCode::REBALANCE_IN_PROGRESS,
+    }
+}
+
+/// Bytes that stay with a group: a copy, so that they do not keep the whole request in memory.
+pub(super) fn kept(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
+/// An id for a new member: who it is, a dash, and a random UUID.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub(super) fn new_member_id(who: &str) -> Result<String, NoRandomness> {
+    let bytes = crate::context::random_uuid()?;
+    let mut id = who.to_owned();
+    for (place, byte) in bytes.iter().enumerate() {
+        if matches!(place, 0 | 4 | 6 | 8 | 10) {
+            id.push('-');
+        }
+        // Writing to a String cannot fail.
+        let _ = write!(id, "{byte:02x}");
+    }
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_id_is_a_name_and_a_uuid() {
+        let id = new_member_id("consumer-1").unwrap();
+        let parts: Vec<&str> = id.split('-').collect();
+        assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 1, 8, 4, 4, 4, 12]);
+        assert!(parts[4].starts_with('4'), "a UUID of version 4");
+        assert_ne!(id, new_member_id("consumer-1").unwrap());
+    }
+}

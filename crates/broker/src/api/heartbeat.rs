@@ -1,0 +1,36 @@
+//! Heartbeat 0-4: a member of a group is alive.
+//! Left out: nothing.
+
+use super::Broken;
+use super::group_member::member_ref;
+use crate::context::{Caller, Context};
+use ottla_core::group::{GroupAnswer, Heartbeat, HeartbeatError};
+use ottla_core::{Answer, Input};
+use ottla_wire::ErrorCode;
+use ottla_wire::messages::{HeartbeatRequest, HeartbeatResponse};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: HeartbeatRequest,
+    _version: i16,
+) -> Result<HeartbeatResponse, Broken> {
+    let instance_id = request.group_instance_id.as_ref();
+    let member = member_ref(&request.group_id, request.generation_id, &request.member_id, instance_id);
+    let ask = move |ticket| Input::Heartbeat(Heartbeat { ticket, member });
+    let Answer::Group(GroupAnswer::Heartbeat(result)) = ctx.host.ask(ask).await? else {
+        return Err(Broken::OtherAnswer);
+    };
+    let error_code = result.map_or_else(code, |()| ErrorCode::NONE).0;
+    Ok(HeartbeatResponse { error_code, ..Default::default() })
+}
+
+fn code(error: HeartbeatError) -> ErrorCode {
+    match error {
+        HeartbeatError::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,
+        HeartbeatError::UnknownMember => ErrorCode::UNKNOWN_MEMBER_ID,
+        HeartbeatError::FencedInstance => ErrorCode::FENCED_INSTANCE_ID,
+        HeartbeatError::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
+        HeartbeatError::RebalanceInProgress => ErrorCode::REBALANCE_IN_PROGRESS,
+    }
+}

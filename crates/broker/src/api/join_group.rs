@@ -1,0 +1,96 @@
+//! JoinGroup 0-9: the answer waits until the group's next generation is formed.
+//! Left out: nothing.
+
+use super::Broken;
+use super::group_member::{kept, new_member_id};
+use crate::context::{Caller, Context};
+use ottla_core::group::{GroupAnswer, JoinError, JoinGroup, JoinRefusal, Joined};
+use ottla_core::{Answer, Input};
+use ottla_types::Millis;
+use ottla_wire::messages::join_group_response::JoinGroupResponseMember;
+use ottla_wire::messages::{JoinGroupRequest, JoinGroupResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    caller: &Caller,
+    request: JoinGroupRequest,
+    version: i16,
+) -> Result<JoinGroupResponse, Broken> {
+    let who = request.group_instance_id.as_ref().unwrap_or(&caller.client_id);
+    let proposed_id = new_member_id(who)?;
+    let client_id = String::from(&caller.client_id);
+    let client_host = format!("/{}", caller.peer.ip());
+    let ask = move |ticket| {
+        let rebalance_timeout =
+            if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms };
+        let protocols = request.protocols.iter();
+        Input::JoinGroup(JoinGroup {
+            ticket,
+            group_id: request.group_id.into(),
+            member_id: request.member_id.into(),
+            instance_id: request.group_instance_id.map(String::from),
+            proposed_id,
+            require_known_member: version >= 4,
+            can_skip_assignment: version >= 9,
+            client_id,
+            client_host,
+            session_timeout: Millis(request.session_timeout_ms.into()),
+            rebalance_timeout: Millis(rebalance_timeout.into()),
+            protocol_type: request.protocol_type.into(),
+            protocols: protocols.map(|p| (String::from(&p.name), kept(&p.metadata))).collect(),
+        })
+    };
+    match ctx.host.ask(ask).await? {
+        Answer::Group(GroupAnswer::Joined(Ok(joined))) => Ok(welcome(joined, version)),
+        Answer::Group(GroupAnswer::Joined(Err(refusal))) => Ok(refused(refusal, version)),
+        _ => Err(Broken::OtherAnswer),
+    }
+}
+
+fn welcome(joined: Joined, version: i16) -> JoinGroupResponse {
+    let members = joined.members.into_iter().map(|member| JoinGroupResponseMember {
+        member_id: member.member_id.into(),
+        group_instance_id: member.instance_id.map(Text::from),
+        metadata: member.metadata,
+        ..Default::default()
+    });
+    JoinGroupResponse {
+        generation_id: joined.generation,
+        protocol_type: joined.protocol_type.map(Text::from),
+        protocol_name: protocol_name(joined.protocol, version),
+        leader: joined.leader.into(),
+        skip_assignment: joined.skip_assignment,
+        member_id: joined.member_id.into(),
+        members: members.collect(),
+        ..Default::default()
+    }
+}
+
+fn refused(refusal: JoinRefusal, version: i16) -> JoinGroupResponse {
+    JoinGroupResponse {
+        error_code: code(refusal.error).0,
+        protocol_name: protocol_name(None, version),
+        member_id: refusal.member_id.into(),
+        ..Default::default()
+    }
+}
+
+/// Null is for version 7 and later.
+fn protocol_name(protocol: Option<String>, version: i16) -> Option<Text> {
+    let none = (version < 7).then(Text::default);
+    protocol.map(Text::from).or(none)
+}
+
+fn code(error: JoinError) -> ErrorCode {
+    match error {
+        JoinError::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,
+        JoinError::InvalidSessionTimeout => ErrorCode::INVALID_SESSION_TIMEOUT,
+        JoinError::MemberIdRequired => ErrorCode::MEMBER_ID_REQUIRED,
+        JoinError::GroupFull => ErrorCode::GROUP_MAX_SIZE_REACHED,
+        JoinError::InconsistentProtocol => ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
+        JoinError::UnknownMember => ErrorCode::UNKNOWN_MEMBER_ID,
+        JoinError::FencedInstance => ErrorCode::FENCED_INSTANCE_ID,
+        JoinError::Superseded => ErrorCode::REBALANCE_IN_PROGRESS,
+    }
+}

@@ -1,0 +1,67 @@
+//! LeaveGroup 0-5: members leave at once. From version 3 on several at a time, and static ones by their static id.
+//! Left out: the reason (version 5) is not kept.
+
+use super::Broken;
+use super::group_member::member_code;
+use crate::context::{Caller, Context};
+use ottla_core::group::{GroupAnswer, LeaveError, LeaveGroup, LeavingMember, MemberError};
+use ottla_core::{Answer, Input};
+use ottla_wire::ErrorCode;
+use ottla_wire::messages::leave_group_request::MemberIdentity;
+use ottla_wire::messages::leave_group_response::MemberResponse;
+use ottla_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: LeaveGroupRequest,
+    version: i16,
+) -> Result<LeaveGroupResponse, Broken> {
+    let members = if version < 3 {
+        vec![MemberIdentity { member_id: request.member_id, ..Default::default() }]
+    } else {
+        request.members
+    };
+    let leaving = members.iter().map(|member| LeavingMember {
+        member_id: (&member.member_id).into(),
+        instance_id: member.group_instance_id.as_ref().map(String::from),
+    });
+    let leaving = leaving.collect();
+    let group_id = request.group_id.into();
+    let ask = move |ticket| Input::LeaveGroup(LeaveGroup { ticket, group_id, members: leaving });
+    let results = match ctx.host.ask(ask).await? {
+        Answer::Group(GroupAnswer::Left(Ok(results))) => results,
+        // Kafka blames the members, not the group.
+        Answer::Group(GroupAnswer::Left(Err(LeaveError::UnknownGroup))) => {
+            vec![Err(MemberError::Unknown); members.len()]
+        }
+        Answer::Group(GroupAnswer::Left(Err(LeaveError::InvalidGroupId))) => {
+            return Ok(top_level(ErrorCode::INVALID_GROUP_ID));
+        }
+        _ => return Err(Broken::OtherAnswer),
+    };
+    let codes = results.into_iter().map(|result| result.map_or_else(member_code, |()| ErrorCode::NONE));
+    Ok(each(members, codes, version))
+}
+
+fn top_level(error: ErrorCode) -> LeaveGroupResponse {
+    LeaveGroupResponse { error_code: error.0, ..Default::default() }
+}
+
+/// Before version 3 the one member's result is the response's.
+fn each(
+    members: Vec<MemberIdentity>,
+    mut codes: impl Iterator<Item = ErrorCode>,
+    version: i16,
+) -> LeaveGroupResponse {
+    if version < 3 {
+        return top_level(codes.next().unwrap_or(ErrorCode::NONE));
+    }
+    let members = members.into_iter().zip(codes).map(|(member, error)| MemberResponse {
+        member_id: member.member_id,
+        group_instance_id: member.group_instance_id,
+        error_code: error.0,
+        ..Default::default()
+    });
+    LeaveGroupResponse { members: members.collect(), ..Default::default() }
+}

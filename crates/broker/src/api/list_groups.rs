@@ -1,0 +1,44 @@
+//! ListGroups 0-5: all groups, or those in some states and of some types.
+//! Left out: types other than "classic", of which there are no groups here.
+
+use crate::context::{Caller, Context};
+use crate::host::HostGone;
+use ottla_core::group::GroupListing;
+use ottla_wire::Text;
+use ottla_wire::messages::list_groups_response::ListedGroup;
+use ottla_wire::messages::{ListGroupsRequest, ListGroupsResponse};
+
+/// The type of every group.
+const TYPE: &str = "classic";
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: ListGroupsRequest,
+    _version: i16,
+) -> Result<ListGroupsResponse, HostGone> {
+    if !passes(&request.types_filter, TYPE) {
+        return Ok(ListGroupsResponse::default());
+    }
+    let states = request.states_filter;
+    let look = ctx.host.read(move |shard, _| {
+        let wanted = shard.groups().list().filter(|group| passes(&states, group.state.name()));
+        wanted.map(row).collect::<Vec<_>>()
+    });
+    Ok(ListGroupsResponse { groups: look.await?, ..Default::default() })
+}
+
+/// An empty filter lets everything pass; case does not matter.
+fn passes(filter: &[Text], word: &str) -> bool {
+    filter.is_empty() || filter.iter().any(|wanted| wanted.eq_ignore_ascii_case(word))
+}
+
+fn row(group: GroupListing<'_>) -> ListedGroup {
+    ListedGroup {
+        group_id: group.group_id.into(),
+        protocol_type: group.protocol_type.into(),
+        group_state: Text::from_static(group.state.name()),
+        group_type: Text::from_static(TYPE),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,73 @@
+//! OffsetDelete 0: deletes committed and staged offsets of a group.
+//! Left out: nothing.
+
+use super::Broken;
+use crate::context::{Caller, Context};
+use ottla_core::catalog::TopicRef;
+use ottla_core::offsets::{DeleteOffsets, DeleteOffsetsError, OffsetAnswer, OffsetDeleteError};
+use ottla_core::{Answer, Input};
+use ottla_wire::ErrorCode;
+use ottla_wire::messages::offset_delete_request::OffsetDeleteRequestTopic;
+use ottla_wire::messages::offset_delete_response::{
+    OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+};
+use ottla_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: OffsetDeleteRequest,
+    _version: i16,
+) -> Result<OffsetDeleteResponse, Broken> {
+    if request.group_id.is_empty() {
+        return Ok(top_level(ErrorCode::INVALID_GROUP_ID));
+    }
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| partition.partition_index);
+        (TopicRef::Name((&topic.name).into()), partitions.collect())
+    });
+    let topics = topics.collect();
+    let group_id = request.group_id.into();
+    let ask = move |ticket| Input::DeleteOffsets(DeleteOffsets { ticket, group_id, topics });
+    let results = match ctx.host.ask(ask).await? {
+        Answer::Offsets(OffsetAnswer::Deleted(Ok(results))) => results,
+        Answer::Offsets(OffsetAnswer::Deleted(Err(error))) => return Ok(top_level(whole_code(error))),
+        _ => return Err(Broken::OtherAnswer),
+    };
+    let topics = request.topics.into_iter().zip(results);
+    let topics = topics.map(|(topic, results)| answer_topic(topic, results)).collect();
+    Ok(OffsetDeleteResponse { topics, ..Default::default() })
+}
+
+fn top_level(error: ErrorCode) -> OffsetDeleteResponse {
+    OffsetDeleteResponse { error_code: error.0, ..Default::default() }
+}
+
+fn answer_topic(
+    topic: OffsetDeleteRequestTopic,
+    results: Vec<Result<(), OffsetDeleteError>>,
+) -> OffsetDeleteResponseTopic {
+    let partitions = topic.partitions.iter().zip(results).map(|(asked, result)| {
+        let error = result.map_or_else(code, |()| ErrorCode::NONE);
+        OffsetDeleteResponsePartition {
+            partition_index: asked.partition_index,
+            error_code: error.0,
+            ..Default::default()
+        }
+    });
+    OffsetDeleteResponseTopic { name: topic.name, partitions: partitions.collect(), ..Default::default() }
+}
+
+fn code(error: OffsetDeleteError) -> ErrorCode {
+    match error {
+        OffsetDeleteError::UnknownPartition => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        OffsetDeleteError::Subscribed => ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC,
+    }
+}
+
+fn whole_code(error: DeleteOffsetsError) -> ErrorCode {
+    match error {
+        DeleteOffsetsError::UnknownGroup => ErrorCode::GROUP_ID_NOT_FOUND,
+        DeleteOffsetsError::NotEmpty => ErrorCode::NON_EMPTY_GROUP,
+    }
+}

@@ -1,0 +1,144 @@
+//! OffsetFetch 1-10: committed offsets, of one group before version 8, of several from then on, by topic id in version 10.
+//! Left out: member id and epoch (version 9), which classic groups do not look at (T-184).
+
+use super::offset_topics::topic_ref;
+use crate::context::{Caller, Context, to_uuid};
+use crate::host::HostGone;
+use ottla_core::Shard;
+use ottla_core::catalog::TopicRef;
+use ottla_core::offsets::Fetched;
+use ottla_types::TopicPartition;
+use ottla_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use ottla_wire::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use ottla_wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
+use ottla_wire::{ErrorCode, Text, Uuid};
+use std::collections::BTreeMap;
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: OffsetFetchRequest,
+    version: i16,
+) -> Result<OffsetFetchResponse, HostGone> {
+    let require_stable = request.require_stable;
+    let groups = if version < 8 { vec![the_only(request)] } else { request.groups };
+    let look = ctx.host.read(move |shard, _| {
+        let query = Query { shard, require_stable, by_id: version >= 10 };
+        groups.into_iter().map(|group| query.group(group)).collect::<Vec<_>>()
+    });
+    let groups = look.await?;
+    if version >= 8 {
+        return Ok(OffsetFetchResponse { groups, ..Default::default() });
+    }
+    let topics = groups.into_iter().flat_map(|group| group.topics).map(old_topic);
+    Ok(OffsetFetchResponse { topics: topics.collect(), ..Default::default() })
+}
+
+/// The one group of versions before 8, in the words of version 8.
+fn the_only(request: OffsetFetchRequest) -> OffsetFetchRequestGroup {
+    let topics = request.topics.map(|topics| {
+        let topics = topics.into_iter().map(|topic| OffsetFetchRequestTopics {
+            name: topic.name,
+            partition_indexes: topic.partition_indexes,
+            ..Default::default()
+        });
+        topics.collect()
+    });
+    OffsetFetchRequestGroup { group_id: request.group_id, topics, ..Default::default() }
+}
+
+fn old_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic {
+    let partitions = topic.partitions.into_iter().map(|partition| OffsetFetchResponsePartition {
+        partition_index: partition.partition_index,
+        committed_offset: partition.committed_offset,
+        committed_leader_epoch: partition.committed_leader_epoch,
+        metadata: partition.metadata,
+        error_code: partition.error_code,
+        ..Default::default()
+    });
+    OffsetFetchResponseTopic { name: topic.name, partitions: partitions.collect(), ..Default::default() }
+}
+
+/// What is asked of a shard.
+struct Query<'a> {
+    shard: &'a Shard,
+    require_stable: bool,
+    by_id: bool,
+}
+
+impl Query<'_> {
+    fn group(&self, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
+        let topics = match asked.topics {
+            None => self.all(&asked.group_id),
+            Some(topics) => topics.into_iter().map(|topic| self.topic(&asked.group_id, topic)).collect(),
+        };
+        OffsetFetchResponseGroup { group_id: asked.group_id, topics, ..Default::default() }
+    }
+
+    /// The partitions asked for. A name that no topic has is no error, an id is.
+    fn topic(&self, group_id: &str, asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
+        let wanted: TopicRef = topic_ref(&asked.name, asked.topic_id, self.by_id);
+        let topic = self.shard.catalog().topic_by(&wanted).map(|topic| topic.id);
+        let partitions = asked.partition_indexes.iter().map(|index| match topic {
+            Some(topic) => {
+                let at = TopicPartition { topic, partition: index };
+                row(index, self.shard.offsets().fetch(group_id, at, self.require_stable))
+            }
+            None if self.by_id => without(index, ErrorCode::UNKNOWN_TOPIC_ID),
+            None => without(index, ErrorCode::NONE),
+        });
+        let partitions = partitions.collect();
+        OffsetFetchResponseTopics {
+            name: asked.name,
+            topic_id: asked.topic_id,
+            partitions,
+            ..Default::default()
+        }
+    }
+
+    /// Every partition with a committed offset (T-182).
+    fn all(&self, group_id: &str) -> Vec<OffsetFetchResponseTopics> {
+        let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (at, fetched) in self.shard.offsets().fetch_all(group_id, self.require_stable) {
+            rows.entry(at.topic).or_default().push(row(at.partition, fetched));
+        }
+        let topics = rows.into_iter().filter_map(|(id, partitions)| {
+            let topic = self.shard.catalog().topic(id)?;
+            Some(OffsetFetchResponseTopics {
+                name: topic.name.as_str().into(),
+                topic_id: if self.by_id { to_uuid(id) } else { Uuid::ZERO },
+                partitions,
+                ..Default::default()
+            })
+        });
+        topics.collect()
+    }
+}
+
+fn row(index: i32, fetched: Fetched<'_>) -> OffsetFetchResponsePartitions {
+    match fetched {
+        Fetched::None => without(index, ErrorCode::NONE),
+        Fetched::Unstable => without(index, ErrorCode::UNSTABLE_OFFSET_COMMIT),
+        Fetched::Offset(committed) => OffsetFetchResponsePartitions {
+            partition_index: index,
+            committed_offset: committed.offset.0,
+            committed_leader_epoch: committed.leader_epoch,
+            metadata: Some(committed.metadata.as_str().into()),
+            ..Default::default()
+        },
+    }
+}
+
+/// A partition without an offset to show.
+fn without(index: i32, error: ErrorCode) -> OffsetFetchResponsePartitions {
+    OffsetFetchResponsePartitions {
+        partition_index: index,
+        committed_offset: -1,
+        metadata: Some(Text::default()),
+        error_code: error.0,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,62 @@
+//! SyncGroup 0-5: the answer waits until the leader has brought the assignment.
+//! Left out: nothing.
+
+use super::Broken;
+use super::group_member::{kept, member_ref};
+use crate::context::{Caller, Context};
+use ottla_core::group::{GroupAnswer, SyncError, SyncGroup};
+use ottla_core::{Answer, Input};
+use ottla_wire::messages::{SyncGroupRequest, SyncGroupResponse};
+use ottla_wire::{ErrorCode, Text};
+
+pub(crate) async fn answer(
+    ctx: &Context,
+    _caller: &Caller,
+    request: SyncGroupRequest,
+    version: i16,
+) -> Result<SyncGroupResponse, Broken> {
+    // From version 5 on the client has to say what it takes the group's protocol for (KIP-559).
+    if version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
+        return Ok(refused(ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
+    }
+    let ask = move |ticket| {
+        let assignments = request.assignments.iter();
+        Input::SyncGroup(SyncGroup {
+            ticket,
+            member: member_ref(
+                &request.group_id,
+                request.generation_id,
+                &request.member_id,
+                request.group_instance_id.as_ref(),
+            ),
+            protocol_type: request.protocol_type.map(String::from),
+            protocol: request.protocol_name.map(String::from),
+            assignments: assignments.map(|a| (String::from(&a.member_id), kept(&a.assignment))).collect(),
+        })
+    };
+    match ctx.host.ask(ask).await? {
+        Answer::Group(GroupAnswer::Synced(Ok(synced))) => Ok(SyncGroupResponse {
+            protocol_type: synced.protocol_type.map(Text::from),
+            protocol_name: synced.protocol.map(Text::from),
+            assignment: synced.assignment,
+            ..Default::default()
+        }),
+        Answer::Group(GroupAnswer::Synced(Err(error))) => Ok(refused(code(error))),
+        _ => Err(Broken::OtherAnswer),
+    }
+}
+
+fn refused(error: ErrorCode) -> SyncGroupResponse {
+    SyncGroupResponse { error_code: error.0, ..Default::default() }
+}
+
+fn code(error: SyncError) -> ErrorCode {
+    match error {
+        SyncError::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,
+        SyncError::UnknownMember => ErrorCode::UNKNOWN_MEMBER_ID,
+        SyncError::FencedInstance => ErrorCode::FENCED_INSTANCE_ID,
+        SyncError::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
+        SyncError::InconsistentProtocol => ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
+        SyncError::RebalanceInProgress | SyncError::Superseded => ErrorCode::REBALANCE_IN_PROGRESS,
+    }
+}
