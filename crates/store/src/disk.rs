@@ -42,8 +42,8 @@ impl DiskMedium {
                 return Err(OpenError::Medium { file: name, doing: "locking the data folder", source });
             }
         }
-        let buffered = write_pid(&path, &lock)
-            .map_err(OpenError::medium(&path.display().to_string(), "writing the lock file"))?;
+        write_pid(&lock).map_err(OpenError::medium(&path.display().to_string(), "writing the lock file"))?;
+        let buffered = open_direct(&path).err().map(|error| error.to_string());
         Ok(DiskMedium { folder: folder.to_owned(), buffered, lock: Arc::new(lock) })
     }
 
@@ -72,18 +72,9 @@ fn read_pid(mut lock: &File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Leaves our process id in the lock file, for the message that a second process shows. It is written with O_DIRECT to see
-/// whether the file system can do that; returns why not.
-fn write_pid(path: &Path, lock: &File) -> io::Result<Option<String>> {
-    let mut block = crate::buffer::Pool::new(0).take(BLOCK as usize);
-    block.write(format!("{:<1$}\n", std::process::id(), BLOCK as usize - 1).as_bytes());
-    match open_direct(path).and_then(|file| file.write_all_at(block.as_ref(), 0)) {
-        Ok(()) => Ok(None),
-        Err(error) => {
-            lock.write_all_at(block.as_ref(), 0)?;
-            Ok(Some(error.to_string()))
-        }
-    }
+/// Leaves our process id in the lock file, for the message that a second process shows.
+fn write_pid(lock: &File) -> io::Result<()> {
+    lock.write_all_at(format!("{:<10}\n", std::process::id()).as_bytes(), 0)
 }
 
 #[cfg(target_os = "linux")]
@@ -158,11 +149,30 @@ struct DiskFile {
 
 impl DiskFile {
     /// The handle for an access: around the page cache if everything is in whole blocks.
-    fn handle(&self, address: usize, len: usize, offset: u64) -> &File {
-        let whole = |number: u64| number.is_multiple_of(BLOCK);
+    fn handle(&self, bytes: &[u8], offset: u64) -> &File {
+        let numbers = [bytes.as_ptr().addr() as u64, bytes.len() as u64, offset];
         match &self.direct {
-            Some(direct) if whole(address as u64) && whole(len as u64) && whole(offset) => direct,
+            Some(direct) if numbers.iter().all(|number| number.is_multiple_of(BLOCK)) => direct,
             _ => &self.plain,
+        }
+    }
+
+    /// True for the answer of a file system that opens files with O_DIRECT, but wants larger blocks or none.
+    fn wants_plain(error: &io::Error) -> bool {
+        error.kind() == ErrorKind::InvalidInput
+    }
+
+    fn read_some(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.handle(buf, offset).read_at(buf, offset) {
+            Err(error) if Self::wants_plain(&error) => self.plain.read_at(buf, offset),
+            other => other,
+        }
+    }
+
+    fn write_some(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        match self.handle(buf, offset).write_at(buf, offset) {
+            Err(error) if Self::wants_plain(&error) => self.plain.write_at(buf, offset),
+            other => other,
         }
     }
 }
@@ -171,9 +181,7 @@ impl MediumFile for DiskFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buf.len() {
-            let rest = &mut buf[done..];
-            let at = offset + done as u64;
-            match self.handle(rest.as_ptr().addr(), rest.len(), at).read_at(rest, at) {
+            match self.read_some(&mut buf[done..], offset + done as u64) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -186,9 +194,7 @@ impl MediumFile for DiskFile {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < buf.len() {
-            let rest = &buf[done..];
-            let at = offset + done as u64;
-            match self.handle(rest.as_ptr().addr(), rest.len(), at).write_at(rest, at) {
+            match self.write_some(&buf[done..], offset + done as u64) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => done += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

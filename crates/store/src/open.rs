@@ -152,8 +152,8 @@ fn new_identity(medium: &dyn Medium, options: &Options, listing: &Listing) -> Re
         let file = medium.create(&name)?;
         file.write_at(&identity.encode(), 0)?;
         file.sync()?;
-        medium.rename(&name, IDENTITY)?;
-        medium.sync_names()
+        // The name becomes durable with that of the first segment, before anything is accepted.
+        medium.rename(&name, IDENTITY)
     };
     write().map_err(OpenError::medium(IDENTITY, "writing"))?;
     Ok(identity)

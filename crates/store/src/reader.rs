@@ -31,8 +31,13 @@ impl LogReader {
 
     /// The `len` bytes from `position` on, inside one entry. Blocks while the medium reads, if they are not in memory.
     ///
-    /// An error names the file: `NotFound` if the segment was freed, `UnexpectedEof` if it is shorter than the log.
+    /// An error names the file: `NotFound` if the segment was freed, `UnexpectedEof` if it is shorter than the log. Bytes that
+    /// are not durable yet are refused with `WouldBlock`.
     pub fn read(&self, position: LogPosition, len: usize) -> io::Result<Bytes> {
+        if position.0.saturating_add(len as u64) > self.shared.durable() {
+            let why = format!("position {} is not durable yet", position.0);
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+        }
         match self.recent(position, len) {
             Some(bytes) => Ok(bytes),
             None => self.read_medium(position.0, len),

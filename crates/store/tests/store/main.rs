@@ -5,3 +5,4 @@ mod crash;
 mod damage;
 mod faults;
 mod log;
+mod threads;

@@ -1,0 +1,171 @@
+//! Measures the log against the bare calls it is made of, in one run: append until durable beside write and fdatasync.
+//!
+//! `cargo run --release -p ottla-store --example append -- FOLDER`, FOLDER on the disk to be measured.
+
+use bytes::Bytes;
+use ottla_store::{DiskMedium, Hooks, Log, Medium, MediumFile, Options};
+use ottla_types::record::{BatchAppended, LogRecord};
+use ottla_types::{
+    BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
+    TopicPartition,
+};
+use std::error::Error;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 1000;
+const IN_FLIGHT: u64 = 4;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn batch(size: usize) -> LogRecord {
+    LogRecord::BatchAppended(BatchAppended {
+        partition: TopicPartition { topic: TopicId::ZERO, partition: 0 },
+        base_offset: Offset(0),
+        leader_epoch: 0,
+        at: Millis(0),
+        summary: BatchSummary {
+            size: size as u32,
+            last_offset_delta: 0,
+            record_count: 1,
+            base_timestamp: Millis(0),
+            max_timestamp: Millis(0),
+            timestamp_type: TimestampType::CreateTime,
+            producer_id: ProducerId::NONE,
+            producer_epoch: ProducerEpoch::NONE,
+            base_sequence: -1,
+            transactional: false,
+            control: false,
+        },
+        payload: Bytes::from(vec![7; size]),
+    })
+}
+
+fn show(what: &str, times: &mut [Duration]) -> f64 {
+    times.sort_unstable();
+    let at = |percent: usize| times[times.len() * percent / 100].as_secs_f64() * 1e6;
+    println!("{what:<40} p50 {:>7.0} us   p99 {:>7.0} us", at(50), at(99));
+    at(50)
+}
+
+/// Write and fdatasync, block after block, in a file that was filled with zeros.
+fn bare(file: &dyn MediumFile, size: usize) -> Outcome<Vec<Duration>> {
+    let padded = (size + 200).next_multiple_of(4096);
+    let memory = vec![1; padded + 4096];
+    let start = memory.as_ptr().align_offset(4096);
+    let mut times = Vec::new();
+    for round in 0..ROUNDS {
+        let offset = (round * padded) % (96 << 20);
+        let begun = Instant::now();
+        file.write_at(&memory[start..start + padded], offset as u64)?;
+        file.sync()?;
+        times.push(begun.elapsed());
+    }
+    Ok(times)
+}
+
+fn open(folder: &Path) -> Outcome<(Log, mpsc::Receiver<LogPosition>)> {
+    let (sender, receiver) = mpsc::channel();
+    let hooks = Hooks {
+        on_durable: Box::new(move |position| {
+            let _ = sender.send(position);
+        }),
+        on_failure: Box::new(|failure| eprintln!("{failure}")),
+    };
+    let medium = Arc::new(DiskMedium::open(folder)?);
+    let opened = Log::open(medium, Options::disk(), hooks, &mut |_| {})?;
+    Ok((opened.log, receiver))
+}
+
+/// One append at a time, from the call to the word that it is durable.
+fn logged(log: &mut Log, durable: &mpsc::Receiver<LogPosition>, size: usize) -> Outcome<Vec<Duration>> {
+    let record = batch(size);
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        let place = log.append(&record)?;
+        log.kick();
+        while durable.recv()? < place.end {}
+        times.push(begun.elapsed());
+    }
+    Ok(times)
+}
+
+/// Bytes per second with a few appends in flight.
+fn throughput(
+    log: &mut Log,
+    durable: &mpsc::Receiver<LogPosition>,
+    size: usize,
+    total: usize,
+) -> Outcome<f64> {
+    let record = batch(size);
+    let begun = Instant::now();
+    let mut reached = log.durable();
+    let limit = IN_FLIGHT * size as u64;
+    for _ in 0..total / size {
+        while log.end().0 - reached.0 > limit {
+            reached = durable.recv()?;
+        }
+        log.append(&record)?;
+        log.kick();
+    }
+    log.flush()?;
+    while durable.try_recv().is_ok() {}
+    Ok(total as f64 / begun.elapsed().as_secs_f64() / 1e6)
+}
+
+fn bare_throughput(file: &dyn MediumFile, size: usize, total: usize) -> Outcome<f64> {
+    let memory = vec![1; size + 4096];
+    let start = memory.as_ptr().align_offset(4096);
+    let begun = Instant::now();
+    for round in 0..total / size {
+        file.write_at(&memory[start..start + size], (round * size) as u64 % (96 << 20))?;
+        file.sync()?;
+    }
+    Ok(total as f64 / begun.elapsed().as_secs_f64() / 1e6)
+}
+
+fn zero_filled(folder: &Path) -> Outcome<Arc<dyn MediumFile>> {
+    let medium = DiskMedium::open(folder)?;
+    println!("{}", medium.describe());
+    let file = medium.create("segment-bare")?;
+    let memory = vec![0; (1 << 20) + 4096];
+    let start = memory.as_ptr().align_offset(4096);
+    for piece in 0..128 {
+        file.write_at(&memory[start..start + (1 << 20)], piece << 20)?;
+    }
+    file.sync()?;
+    Ok(file)
+}
+
+fn main() -> Outcome<()> {
+    let folder = std::env::args().nth(1).ok_or("say in which folder")?;
+    let folder = Path::new(&folder);
+    let file = zero_filled(&folder.join("bare"))?;
+    let begun = Instant::now();
+    let (mut log, durable) = open(&folder.join("log"))?;
+    let opened = begun.elapsed();
+    let place = log.append(&batch(100))?;
+    log.kick();
+    while durable.recv()? < place.end {}
+    println!("new folder: open {opened:.1?}, first record durable {:.1?}", begun.elapsed());
+    for size in [100, 4000, 64 << 10, 1 << 20] {
+        let raw = show(&format!("write + fdatasync, {size} B"), &mut bare(file.as_ref(), size)?);
+        let own = show(&format!("append until durable, {size} B"), &mut logged(&mut log, &durable, size)?);
+        println!("{:>62}", format!("ratio {:.2}", own / raw));
+    }
+    for size in [16 << 10, 1 << 20] {
+        let raw = bare_throughput(file.as_ref(), 1 << 20, 1 << 30)?;
+        let own = throughput(&mut log, &durable, size, 1 << 30)?;
+        println!(
+            "{size} B, {IN_FLIGHT} in flight: {own:.0} MB/s; bare 1 MiB writes {raw:.0} MB/s; ratio {:.2}",
+            own / raw
+        );
+    }
+    log.close()?;
+    let begun = Instant::now();
+    let (log, _durable) = open(&folder.join("log"))?;
+    println!("open again with {}: {:.1?}", log.describe(), begun.elapsed());
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Writer, filler, readers, snapshots and freeing at the same time.
+
+use crate::common::{Chance, batch, open_on, stored};
+use bytes::Bytes;
+use ottla_store::{Hooks, LogReader, MemoryMedium, Options};
+use ottla_types::LogPosition;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+type Known = Mutex<Vec<(LogPosition, Bytes)>>;
+
+/// Reads batches by chance, and compares those that are still there.
+fn read_for_ever(reader: &LogReader, known: &Known, stop: &AtomicBool, seed: u64) -> u64 {
+    let mut chance = Chance(seed);
+    let mut compared = 0;
+    while !stop.load(Ordering::SeqCst) {
+        let Some((at, bytes)) = known.lock().ok().and_then(|known| {
+            let count = known.len() as u64;
+            (count > 0).then(|| known[chance.below(count) as usize].clone())
+        }) else {
+            continue;
+        };
+        match reader.read(at, bytes.len()) {
+            Ok(found) => {
+                assert_eq!(found, bytes, "at {at:?}");
+                compared += 1;
+            }
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}"),
+        }
+    }
+    compared
+}
+
+#[test]
+fn readers_see_what_was_appended_or_that_it_is_gone() {
+    let medium = MemoryMedium::new();
+    let options = Options {
+        segment_size: 1 << 20,
+        recent: 1 << 20,
+        zero_fill: true,
+        threads: true,
+        ..Options::memory()
+    };
+    let told = Arc::new(AtomicU64::new(0));
+    let listener = Arc::clone(&told);
+    let hooks = Hooks {
+        on_durable: Box::new(move |position| listener.store(position.0, Ordering::SeqCst)),
+        on_failure: Box::new(|failure| panic!("{failure}")),
+    };
+    let (mut opened, _) = open_on(Arc::new(medium.clone()), options, hooks).unwrap();
+    let known = Known::default();
+    let stop = AtomicBool::new(false);
+    let reader = opened.log.reader();
+    let snapshotter = opened.log.snapshotter();
+    let mut tail = Vec::new();
+    std::thread::scope(|scope| {
+        let readers = [1, 2].map(|seed| {
+            let (reader, known, stop) = (reader.clone(), &known, &stop);
+            scope.spawn(move || read_for_ever(&reader, known, stop, seed))
+        });
+        let mut chance = Chance(7);
+        let mut waiting = Vec::new();
+        for number in 0..3000 {
+            let record = batch(number, 100 + chance.below(20_000) as usize);
+            let place = opened.log.append(&record).unwrap();
+            opened.log.kick();
+            waiting.push((place, stored(&record)));
+            tail.push(place);
+            let durable = LogPosition(told.load(Ordering::SeqCst));
+            while waiting.first().is_some_and(|(place, _)| place.end <= durable) {
+                let (place, bytes) = waiting.remove(0);
+                known.lock().unwrap().push((place.payload.unwrap(), bytes));
+            }
+            if number % 500 == 499 {
+                let end = opened.log.end();
+                snapshotter.write(end, &mut std::iter::empty()).unwrap();
+                snapshotter.write(end, &mut std::iter::empty()).unwrap();
+                opened.log.free_before(end);
+                tail.clear();
+            }
+        }
+        opened.log.flush().unwrap();
+        stop.store(true, Ordering::SeqCst);
+        let compared: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+        assert!(compared > 100, "{compared} reads were compared");
+    });
+    let early = reader.read(opened.log.end(), 1).unwrap_err();
+    assert_eq!(early.kind(), std::io::ErrorKind::WouldBlock);
+    opened.log.close().unwrap();
+    let (_, replay) = open_on(Arc::new(medium), options, Hooks::none()).unwrap();
+    let places: Vec<_> = replay.entries.iter().map(|(place, _)| *place).collect();
+    assert_eq!(places, tail);
+}
+
+#[test]
+fn the_parts_may_move_between_threads() {
+    fn sendable<T: Send>() {}
+    fn shareable<T: Send + Sync + Clone>() {}
+    sendable::<ottla_store::Log>();
+    shareable::<LogReader>();
+    shareable::<ottla_store::Snapshotter>();
+}
