@@ -2,8 +2,9 @@
 
 use crate::common::{Chance, batch, open_on, stored};
 use bytes::Bytes;
-use ottla_store::{Hooks, LogReader, MemoryMedium, Options};
+use ottla_store::{Hooks, LogReader, Medium, MediumFile, MemoryMedium, Options};
 use ottla_types::LogPosition;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -90,6 +91,76 @@ fn readers_see_what_was_appended_or_that_it_is_gone() {
     let (_, replay) = open_on(Arc::new(medium), options, Hooks::none()).unwrap();
     let places: Vec<_> = replay.entries.iter().map(|(place, _)| *place).collect();
     assert_eq!(places, tail);
+}
+
+/// A medium that is slow to write zeros, so that the writer catches up with the filler.
+struct SlowZeros(MemoryMedium);
+
+struct SlowFile(Arc<dyn MediumFile>);
+
+impl Medium for SlowZeros {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn open(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
+        Ok(Arc::new(SlowFile(self.0.open(name)?)))
+    }
+    fn create(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
+        Ok(Arc::new(SlowFile(self.0.create(name)?)))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+    fn sync_names(&self) -> io::Result<()> {
+        self.0.sync_names()
+    }
+    fn free_space(&self) -> io::Result<u64> {
+        self.0.free_space()
+    }
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+impl MediumFile for SlowFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        if buf.iter().all(|byte| *byte == 0) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        self.0.write_at(buf, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.0.allocate(len)
+    }
+}
+
+#[test]
+fn zeros_never_cover_what_was_appended() {
+    let memory = MemoryMedium::new();
+    let slow = || Arc::new(SlowZeros(memory.clone()));
+    let options = Options { segment_size: 4 << 20, zero_fill: true, threads: true, ..Options::memory() };
+    let (mut opened, _) = open_on(slow(), options, Hooks::none()).unwrap();
+    for number in 0..4000 {
+        opened.log.append(&batch(number, 3000)).unwrap();
+        opened.log.kick();
+        if number % 64 == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    opened.log.close().unwrap();
+    assert_eq!(open_on(slow(), options, Hooks::none()).unwrap().1.entries.len(), 4000);
 }
 
 #[test]
