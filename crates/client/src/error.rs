@@ -52,7 +52,7 @@ pub enum ClientError {
         theirs: Versions,
     },
     /// The broker refused, with an error code of the protocol.
-    #[error("{api} failed for {about}: {} ({}){}", code.name(), code.meaning(), detail(message))]
+    #[error("{api} failed for {about}: {} ({}){}", code.name(), code.meaning().trim_end_matches('.'), detail(message))]
     Kafka {
         /// The code.
         code: ErrorCode,

@@ -141,15 +141,23 @@ impl GroupConsumer {
     /// Commits the positions. False if the group is rebalancing and did not take them: the same records will come again.
     pub async fn commit(&mut self) -> Result<bool, ClientError> {
         let positions = self.consumer.positions();
+        self.commit_at(&positions).await
+    }
+
+    /// As [`GroupConsumer::commit`], with offsets of the caller's choosing.
+    pub async fn commit_at(&mut self, offsets: &[GroupOffset]) -> Result<bool, ClientError> {
         let changed: Vec<GroupOffset> =
-            positions.iter().filter(|position| !self.committed.contains(position)).cloned().collect();
+            offsets.iter().filter(|offset| !self.committed.contains(offset)).cloned().collect();
         if changed.is_empty() {
             return Ok(true);
         }
-        let client = &self.client;
-        match client.commit_offsets(&self.membership, &changed).await {
+        match self.client.commit_offsets(&self.membership, &changed).await {
             Ok(()) => {
-                self.committed = positions;
+                let same = |old: &GroupOffset, new: &GroupOffset| {
+                    old.topic == new.topic && old.partition == new.partition
+                };
+                self.committed.retain(|old| !changed.iter().any(|new| same(old, new)));
+                self.committed.extend(changed);
                 Ok(true)
             }
             Err(error) if self.is_lost(&error) => Ok(false),

@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use std::time::Instant;
 
+mod cli;
 mod serve;
 
 /// Ottla, a Kafka-compatible event broker. Without a command it serves.
@@ -19,17 +20,20 @@ struct Arguments {
 enum Command {
     /// Run a broker (the default)
     Serve(serve::ServeArgs),
+    #[command(flatten)]
+    Cluster(cli::Command),
 }
 
 fn main() -> ExitCode {
     let started = Instant::now();
     match Arguments::parse().command {
         Some(Command::Serve(args)) => serve::run(&args, started),
+        Some(Command::Cluster(command)) => cli::run(command),
         None => {
             let Arguments { command } = Arguments::parse_from(["ottla", "serve"]);
             match command {
                 Some(Command::Serve(args)) => serve::run(&args, started),
-                None => ExitCode::FAILURE,
+                _ => ExitCode::FAILURE,
             }
         }
     }

@@ -1,0 +1,119 @@
+//! A command that failed: one sentence for people, with the remedy where one is known.
+
+use std::fmt;
+use std::io;
+
+use ottla_client::ClientError;
+use ottla_wire::ErrorCode;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    what: String,
+    remedy: Option<String>,
+    quiet: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(what: impl Into<String>) -> Failure {
+        Failure { what: what.into(), remedy: None, quiet: false }
+    }
+
+    /// Adds what to do about it.
+    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Failure {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Whoever read the output has gone: nothing to report.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what.trim_end_matches('.'))?;
+        match &self.remedy {
+            Some(remedy) => write!(f, ". {remedy}"),
+            None => f.write_str("."),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        let quiet = error.kind() == io::ErrorKind::BrokenPipe;
+        Failure { what: format!("cannot write the output: {error}"), remedy: None, quiet }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        let failure = Failure::new(error.to_string());
+        match remedy(&error) {
+            Some(remedy) => failure.remedy(remedy),
+            None => failure,
+        }
+    }
+}
+
+fn remedy(error: &ClientError) -> Option<&'static str> {
+    match error {
+        ClientError::Unreachable { .. } => Some(
+            "Start a broker with `ottla serve`, or name a running one with --bootstrap-server HOST:PORT.",
+        ),
+        ClientError::ConnectionLost { peer, .. } if peer.contains("where broker") => {
+            Some("Set the broker's advertised address to one that this machine can reach.")
+        }
+        ClientError::ConnectionLost { .. } => Some("See the broker's log, then try again."),
+        ClientError::Timeout { last: Some(last), .. } => {
+            remedy(last).or(Some("Try again, or wait longer with --timeout."))
+        }
+        ClientError::Timeout { .. } => {
+            Some("See whether the broker is overloaded, or wait longer with --timeout.")
+        }
+        ClientError::Malformed { .. } => {
+            Some("See whether the address is that of a Kafka broker's plain listener.")
+        }
+        ClientError::Unsupported { .. } => Some("This needs Ottla, or Apache Kafka 4.0 or later."),
+        ClientError::Kafka { code, .. } => remedy_for_code(*code),
+        ClientError::Misuse(_) => None,
+    }
+}
+
+fn remedy_for_code(code: ErrorCode) -> Option<&'static str> {
+    Some(match code {
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => "`ottla topic list` shows what there is.",
+        ErrorCode::TOPIC_ALREADY_EXISTS => "Leave it as it is with --if-not-exists, or choose another name.",
+        ErrorCode::INVALID_REPLICATION_FACTOR => {
+            "Leave out --replication-factor to take the broker's default."
+        }
+        ErrorCode::OFFSET_OUT_OF_RANGE => "`ottla topic offsets` shows where partitions begin and end.",
+        ErrorCode::GROUP_ID_NOT_FOUND => "`ottla group list` shows what there is.",
+        ErrorCode::NON_EMPTY_GROUP => "Stop the group's members first; `ottla group describe` shows them.",
+        ErrorCode::TRANSACTIONAL_ID_NOT_FOUND => "`ottla txn list` shows what there is.",
+        ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_EPOCH => {
+            "Another producer has taken over this transactional id, or the transaction timed out."
+        }
+        ErrorCode::MESSAGE_TOO_LARGE => {
+            "Raise max.message.bytes with `ottla topic alter`, or send smaller records."
+        }
+        _ => return None,
+    })
+}
+
+/// Turns an error code of a response into a failure; `about` says what it was for, `message` what the broker adds.
+pub(crate) fn refused(
+    code: i16,
+    api: &'static str,
+    about: impl FnOnce() -> String,
+    message: Option<&str>,
+) -> Result<(), Failure> {
+    let code = ErrorCode(code);
+    if code.is_none() {
+        return Ok(());
+    }
+    let message = message.filter(|text| !text.is_empty()).map(str::to_owned);
+    Err(ClientError::Kafka { code, api, about: about(), message }.into())
+}

@@ -1,0 +1,206 @@
+//! How records are printed: patterns in the manner of kcat, and JSON.
+
+use ottla_client::{Consumed, Header};
+use serde_json::{Map, Value, json};
+
+/// A pattern, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(Vec<u8>),
+    Topic,
+    Partition,
+    Offset,
+    Key,
+    Value,
+    Headers,
+    Timestamp,
+}
+
+/// Value and line end: what is printed unless something else is asked for.
+pub(super) const DEFAULT: &str = "%s\\n";
+
+impl std::str::FromStr for Pattern {
+    type Err = String;
+
+    /// `%t %p %o %k %s %h %T %%`, and `\n \t \r \\ \0 \xNN`.
+    fn from_str(text: &str) -> Result<Pattern, String> {
+        let mut pieces = Vec::new();
+        let mut plain = Vec::new();
+        let mut rest = text.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '%' => match piece(rest.next())? {
+                    Piece::Text(percent) => plain.extend(percent),
+                    piece => {
+                        if !plain.is_empty() {
+                            pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                        }
+                        pieces.push(piece);
+                    }
+                },
+                '\\' => plain.push(escaped(&mut rest)?),
+                other => plain.extend(other.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Pattern(pieces))
+    }
+}
+
+fn piece(letter: Option<char>) -> Result<Piece, String> {
+    Ok(match letter {
+        Some('t') => Piece::Topic,
+        Some('p') => Piece::Partition,
+        Some('o') => Piece::Offset,
+        Some('k') => Piece::Key,
+        Some('s') => Piece::Value,
+        Some('h') => Piece::Headers,
+        Some('T') => Piece::Timestamp,
+        Some('%') => Piece::Text(b"%".to_vec()),
+        Some(other) => return Err(format!("%{other} is not known; there are %t %p %o %k %s %h %T and %%")),
+        None => return Err("a % stands at the end; write %% for a percent sign".to_owned()),
+    })
+}
+
+fn escaped(rest: &mut std::str::Chars<'_>) -> Result<u8, String> {
+    Ok(match rest.next() {
+        Some('n') => b'\n',
+        Some('t') => b'\t',
+        Some('r') => b'\r',
+        Some('0') => 0,
+        Some('\\') => b'\\',
+        Some('x') => {
+            let digits: String = rest.by_ref().take(2).collect();
+            let number = u8::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 2);
+            number.ok_or_else(|| format!("\\x{digits} is not a byte; write two hexadecimal digits"))?
+        }
+        other => {
+            let other = other.map(String::from).unwrap_or_default();
+            return Err(format!("\\{other} is not known; there are \\n \\t \\r \\0 \\\\ and \\xNN"));
+        }
+    })
+}
+
+impl Pattern {
+    /// The record as bytes. What is missing prints as nothing.
+    pub(super) fn print(&self, record: &Consumed) -> Vec<u8> {
+        let mut out = Vec::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => out.extend(text),
+                Piece::Topic => out.extend(record.topic.as_bytes()),
+                Piece::Partition => out.extend(record.partition.to_string().as_bytes()),
+                Piece::Offset => out.extend(record.offset.to_string().as_bytes()),
+                Piece::Timestamp => out.extend(record.timestamp.to_string().as_bytes()),
+                Piece::Key => out.extend(record.key.iter().flatten()),
+                Piece::Value => out.extend(record.value.iter().flatten()),
+                Piece::Headers => out.extend(headers(&record.headers)),
+            }
+        }
+        out
+    }
+}
+
+/// `name=value`, separated by commas.
+fn headers(headers: &[Header]) -> Vec<u8> {
+    let one = |(name, value): &Header| {
+        let mut text = format!("{name}=").into_bytes();
+        text.extend(value.iter().flatten());
+        text
+    };
+    headers.iter().map(one).collect::<Vec<_>>().join(&b',')
+}
+
+/// The record as a JSON object. Bytes that are not UTF-8 become `{"hex": "…"}`.
+pub(super) fn json(record: &Consumed) -> Value {
+    let headers = record.headers.iter().map(|(name, value)| json!([name, bytes(value.as_deref())]));
+    json!({
+        "topic": &*record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": bytes(record.key.as_deref()),
+        "value": bytes(record.value.as_deref()),
+        "headers": headers.collect::<Vec<_>>(),
+    })
+}
+
+fn bytes(bytes: Option<&[u8]>) -> Value {
+    match bytes.map(std::str::from_utf8) {
+        None => Value::Null,
+        Some(Ok(text)) => Value::from(text),
+        Some(Err(_)) => {
+            let hex = bytes.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            Value::Object(Map::from_iter([("hex".to_owned(), Value::from(hex))]))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record() -> Consumed {
+        Consumed {
+            topic: "t".into(),
+            partition: 3,
+            offset: 42,
+            timestamp: 1_700_000_000_000,
+            key: Some("k".into()),
+            value: Some("v".into()),
+            headers: vec![("a".to_owned(), Some("1".into())), ("b".to_owned(), None)],
+        }
+    }
+
+    fn print(pattern: &str) -> String {
+        String::from_utf8(pattern.parse::<Pattern>().unwrap().print(&record())).unwrap()
+    }
+
+    #[test]
+    fn every_letter_prints_its_part() {
+        assert_eq!(print("%t/%p@%o %k=%s [%h] %T %%"), "t/3@42 k=v [a=1,b=] 1700000000000 %");
+        assert_eq!(print(r"\t%s\r\n\\\x41"), "\tv\r\n\\A");
+        assert_eq!(print(DEFAULT), "v\n");
+        assert_eq!(print(""), "");
+    }
+
+    #[test]
+    fn a_wrong_pattern_says_what_there_is() {
+        for wrong in ["%", "%z", r"\q", r"\x4", r"\xzz", "\\"] {
+            let error = wrong.parse::<Pattern>().unwrap_err();
+            assert!(!error.is_empty(), "{wrong}");
+        }
+        assert!("%z".parse::<Pattern>().unwrap_err().contains("%t"));
+    }
+
+    #[test]
+    fn json_has_every_part_and_shows_bytes_as_hex() {
+        let mut odd = record();
+        odd.value = Some(bytes::Bytes::from_static(b"\xff\x00"));
+        odd.key = None;
+        assert_eq!(
+            json(&odd).to_string(),
+            r#"{"topic":"t","partition":3,"offset":42,"timestamp":1700000000000,"key":null,"value":{"hex":"ff00"},"headers":[["a","1"],["b",null]]}"#
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn text_without_marks_prints_as_it_is(text in "[^%\\\\]{0,40}") {
+            prop_assert_eq!(print(&text), text);
+        }
+
+        #[test]
+        fn no_pattern_makes_it_panic(text in ".{0,20}") {
+            if let Ok(pattern) = text.parse::<Pattern>() {
+                pattern.print(&record());
+            }
+        }
+    }
+}
