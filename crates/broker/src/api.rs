@@ -47,6 +47,8 @@ mod group_member;
 mod offset_topics;
 mod place;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod topic_error;
 
 pub(crate) use fetch::Sessions;

@@ -98,10 +98,10 @@ impl Broker {
         let Started { host, reader, failure, description, thread, .. } = started;
         let advertised = advertised(config, &listener)?;
         let place = place(config);
+        let limits = Limits::of(&config.settings()?);
         let server = runtime.block_on(async {
             let context =
                 Context::new(host.clone(), reader, advertised, place).await.map_err(io::Error::other)?;
-            let limits = Limits::default();
             Server::bind(tokio::net::TcpListener::from_std(listener)?, context, limits)
         });
         let server = server.map_err(|source| StartError::System { what: "the server", source })?;

@@ -1,0 +1,93 @@
+//! Every API and version that is served, asked with its smallest request and with broken ones.
+
+use super::{APIS, Dispatch};
+use crate::context::{Advertised, Context};
+use crate::host::{self, HostOptions};
+use crate::net::{Answerer, Reply};
+use bytes::Bytes;
+use ottla_core::config::Settings;
+use ottla_store::{MemoryMedium, Options};
+use ottla_wire::ApiKey;
+use ottla_wire::tables::{Direction, smallest};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+async fn dispatch() -> Dispatch {
+    let options = HostOptions {
+        settings: Settings::default(),
+        log: Options::memory(),
+        cluster_id: "ottla-test-cluster-id0".to_owned(),
+        snapshot_every: u64::MAX,
+    };
+    let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
+    let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };
+    let context = Context::new(started.host, started.reader, advertised, "memory".to_owned()).await.unwrap();
+    Dispatch(Arc::new(context))
+}
+
+/// What a request comes to; none if it waits for something else to happen.
+async fn ask(dispatch: &Dispatch, frame: &[u8]) -> Option<Reply> {
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    match dispatch.begin(peer, Bytes::copy_from_slice(frame)) {
+        Ok(answering) => timeout(Duration::from_millis(50), answering).await.ok(),
+        Err(why) => Some(Reply::Close(why)),
+    }
+}
+
+/// Every API and version with its smallest request, without the size.
+fn requests() -> impl Iterator<Item = (ApiKey, i16, Bytes)> {
+    APIS.iter().flat_map(|api| {
+        api.served().iter().map(|version| {
+            let frame = smallest(api.key, Direction::Request, version).unwrap();
+            (api.key, version, frame.slice(4..))
+        })
+    })
+}
+
+#[tokio::test]
+async fn every_served_version_answers_its_smallest_request() {
+    let dispatch = dispatch().await;
+    // The smallest Produce has acks 0, which is never answered.
+    for (key, version, frame) in requests().filter(|(key, ..)| *key != ApiKey::PRODUCE) {
+        let reply = ask(&dispatch, &frame).await;
+        assert!(matches!(reply, Some(Reply::Send(_))), "{key} version {version}: {reply:?}");
+    }
+}
+
+#[test]
+fn apis_stand_in_the_order_of_their_numbers() {
+    assert!(APIS.is_sorted_by_key(|api| api.key));
+}
+
+#[tokio::test]
+async fn a_request_that_is_cut_short_is_refused_with_field_and_byte() {
+    let dispatch = dispatch().await;
+    for (key, version, frame) in requests() {
+        for length in 8..frame.len() {
+            let reply = ask(&dispatch, &frame[..length]).await;
+            let Some(Reply::Close(why)) = reply else {
+                panic!("{key} version {version}, {length} bytes: {reply:?}")
+            };
+            assert!(why.contains("at byte "), "{why}");
+        }
+    }
+}
+
+/// Whatever the bytes, the answer is a response, a refusal or patience, never a panic.
+#[tokio::test]
+async fn broken_requests_do_no_harm() {
+    let dispatch = dispatch().await;
+    for (_, _, frame) in requests() {
+        for place in 8..frame.len() {
+            for byte in [0x00, 0x01, 0x02, 0x7f, 0x80, 0xff] {
+                let mut broken = frame.to_vec();
+                broken[place] = byte;
+                ask(&dispatch, &broken).await;
+            }
+        }
+    }
+    let (_, _, fine) = requests().find(|(key, ..)| *key == ApiKey::METADATA).unwrap();
+    assert!(matches!(ask(&dispatch, &fine).await, Some(Reply::Send(_))));
+}
