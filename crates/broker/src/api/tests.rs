@@ -31,7 +31,7 @@ async fn dispatch() -> Dispatch {
 async fn ask(dispatch: &Dispatch, frame: &[u8]) -> Option<Reply> {
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
     match dispatch.begin(peer, Bytes::copy_from_slice(frame)) {
-        Ok(answering) => timeout(Duration::from_millis(50), answering).await.ok(),
+        Ok(answering) => timeout(Duration::from_millis(20), answering).await.ok(),
         Err(why) => Some(Reply::Close(why)),
     }
 }
