@@ -4,6 +4,7 @@ use crate::Uuid;
 use bytes::Bytes;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// A number with a fixed size on the wire, big-endian.
 pub trait Number: Copy + fmt::Debug + PartialEq {
@@ -49,40 +50,75 @@ impl Number for Uuid {
     }
 }
 
-/// An array of numbers or ids: the bytes of the wire, read one by one when they are asked for.
+/// An array of numbers or ids: the bytes of the wire, read one by one when they are asked for. Short arrays, which most are,
+/// are held in place; longer ones share the frame.
 pub struct Numbers<T> {
-    bytes: Bytes,
+    bytes: Wire,
     of: PhantomData<fn() -> T>,
 }
 
+/// The most bytes that are held in place: the two forms together are as large as `Bytes`.
+const IN_PLACE: usize = 23;
+
+#[derive(Clone)]
+enum Wire {
+    Short(u8, [u8; IN_PLACE]),
+    Long(Bytes),
+}
+
+impl Wire {
+    /// The bytes in place, if they are few enough.
+    fn short(bytes: &[u8]) -> Option<Wire> {
+        let mut place = [0; IN_PLACE];
+        place.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Wire::Short(bytes.len() as u8, place))
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Wire::Short(length, bytes) => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Wire::Long(bytes) => bytes,
+        }
+    }
+}
+
 impl<T: Number> Numbers<T> {
-    /// A view of big-endian numbers; a cut one at the end is left out.
-    pub fn from_wire(bytes: Bytes) -> Numbers<T> {
-        let whole = bytes.len() - bytes.len() % T::SIZE;
-        Numbers { bytes: bytes.slice(..whole), of: PhantomData }
+    /// The big-endian numbers of that part of a frame; a cut one at the end is left out.
+    pub fn from_wire(frame: &Bytes, part: Range<usize>) -> Numbers<T> {
+        let end = part.end - part.len() % T::SIZE;
+        let part = part.start..end;
+        let bytes = match frame.get(part.start..).and_then(|rest| rest.first_chunk()) {
+            // One copy of fixed size; what stands behind the array is never looked at.
+            Some(place) if part.len() <= IN_PLACE => Wire::Short(part.len() as u8, *place),
+            _ => match frame.get(part.clone()).and_then(Wire::short) {
+                Some(short) => short,
+                None => Wire::Long(frame.slice(part)),
+            },
+        };
+        Numbers { bytes, of: PhantomData }
     }
 
     /// How many there are.
     #[inline]
     pub fn len(&self) -> usize {
-        self.bytes.len() / T::SIZE
+        self.as_wire().len() / T::SIZE
     }
 
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.as_wire().is_empty()
     }
 
     /// The number at that place.
     pub fn get(&self, place: usize) -> Option<T> {
-        self.bytes.chunks_exact(T::SIZE).nth(place).map(T::get)
+        self.as_wire().chunks_exact(T::SIZE).nth(place).map(T::get)
     }
 
     /// The numbers in order.
     #[inline]
     pub fn iter(&self) -> NumbersIter<'_, T> {
-        NumbersIter { chunks: self.bytes.chunks_exact(T::SIZE), of: PhantomData }
+        NumbersIter { chunks: self.as_wire().chunks_exact(T::SIZE), of: PhantomData }
     }
 
     /// Whether one of them is `number`.
@@ -96,8 +132,8 @@ impl<T: Number> Numbers<T> {
     }
 
     /// The bytes of the wire.
-    pub fn as_wire(&self) -> &Bytes {
-        &self.bytes
+    pub fn as_wire(&self) -> &[u8] {
+        self.bytes.as_slice()
     }
 }
 
@@ -138,7 +174,8 @@ impl<T: Number> FromIterator<T> for Numbers<T> {
         for number in numbers {
             number.put(&mut out);
         }
-        Numbers { bytes: Bytes::from(out), of: PhantomData }
+        let short = Wire::short(&out);
+        Numbers { bytes: short.unwrap_or_else(|| Wire::Long(Bytes::from(out))), of: PhantomData }
     }
 }
 
@@ -162,7 +199,7 @@ impl<T: Number, const N: usize> From<[T; N]> for Numbers<T> {
 
 impl<T> Default for Numbers<T> {
     fn default() -> Numbers<T> {
-        Numbers { bytes: Bytes::new(), of: PhantomData }
+        Numbers { bytes: Wire::Short(0, [0; IN_PLACE]), of: PhantomData }
     }
 }
 
@@ -174,12 +211,31 @@ impl<T> Clone for Numbers<T> {
 
 impl<T> PartialEq for Numbers<T> {
     fn eq(&self, other: &Numbers<T>) -> bool {
-        self.bytes == other.bytes
+        self.bytes.as_slice() == other.bytes.as_slice()
     }
 }
 
 impl<T: Number> fmt::Debug for Numbers<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Numbers;
+    use bytes::Bytes;
+
+    #[test]
+    fn short_arrays_are_held_in_place_and_long_ones_shared() {
+        assert_eq!(size_of::<Numbers<i32>>(), size_of::<Bytes>());
+        let frame = Bytes::from_iter(0..100_u8);
+        let short: Numbers<i32> = Numbers::from_wire(&frame, 10..30);
+        assert_eq!((short.len(), short.get(0)), (5, Some(0x0a0b_0c0d)));
+        assert_ne!(short.as_wire().as_ptr(), frame[10..].as_ptr());
+        let long: Numbers<i16> = Numbers::from_wire(&frame, 10..35);
+        assert_eq!((long.len(), long.get(11)), (12, Some(0x2021)));
+        assert_eq!(long.as_wire().as_ptr(), frame[10..].as_ptr());
+        assert_eq!(long, long.iter().collect());
     }
 }

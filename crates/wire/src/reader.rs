@@ -254,7 +254,7 @@ impl Reader {
 
     fn view<T: Number>(&mut self, count: usize, at: &At) -> Read<Numbers<T>> {
         let from = self.step(count * T::SIZE, at)?;
-        Ok(Numbers::from_wire(self.slice(from, from + count * T::SIZE)))
+        Ok(Numbers::from_wire(&self.buffer, from..from + count * T::SIZE))
     }
 
     /// The count of an array whose elements take `smallest` bytes or more: never more than the frame can hold.
