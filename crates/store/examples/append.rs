@@ -49,20 +49,42 @@ fn show(what: &str, times: &mut [Duration]) -> f64 {
     at(50)
 }
 
-/// Write and fdatasync, block after block, in a file that was filled with zeros.
-fn bare(file: &dyn MediumFile, size: usize) -> Outcome<Vec<Duration>> {
-    let padded = (size + 200).next_multiple_of(4096);
-    let memory = vec![1; padded + 4096];
-    let start = memory.as_ptr().align_offset(4096);
-    let mut times = Vec::new();
-    for round in 0..ROUNDS {
-        let offset = (round * padded) % (96 << 20);
-        let begun = Instant::now();
-        file.write_at(&memory[start..start + padded], offset as u64)?;
-        file.sync()?;
-        times.push(begun.elapsed());
+/// Bare calls and appends in turn, so that both meet the same neighbours.
+struct Pair<'a> {
+    file: &'a dyn MediumFile,
+    log: &'a mut Log,
+    durable: &'a mpsc::Receiver<LogPosition>,
+}
+
+impl Pair<'_> {
+    fn measure(&mut self, size: usize) -> Outcome<()> {
+        let record = batch(size);
+        let padded = (size + 200).next_multiple_of(4096);
+        let memory = vec![1; padded + 4096];
+        let start = memory.as_ptr().align_offset(4096);
+        let mut bare = Vec::new();
+        let mut logged = Vec::new();
+        for round in 0..ROUNDS {
+            let begun = Instant::now();
+            self.file.write_at(&memory[start..start + padded], (round * padded) as u64 % (96 << 20))?;
+            self.file.sync()?;
+            bare.push(begun.elapsed());
+            let begun = Instant::now();
+            self.append(&record)?;
+            logged.push(begun.elapsed());
+        }
+        let bare = show(&format!("write + fdatasync, {size} B"), &mut bare);
+        let logged = show(&format!("append until durable, {size} B"), &mut logged);
+        println!("{:>62}", format!("ratio {:.2}", logged / bare));
+        Ok(())
     }
-    Ok(times)
+
+    fn append(&mut self, record: &LogRecord) -> Outcome<()> {
+        let place = self.log.append(record)?;
+        self.log.kick();
+        while self.durable.recv()? < place.end {}
+        Ok(())
+    }
 }
 
 fn open(folder: &Path) -> Outcome<(Log, mpsc::Receiver<LogPosition>)> {
@@ -76,20 +98,6 @@ fn open(folder: &Path) -> Outcome<(Log, mpsc::Receiver<LogPosition>)> {
     let medium = Arc::new(DiskMedium::open(folder)?);
     let opened = Log::open(medium, Options::disk(), hooks, &mut |_| {})?;
     Ok((opened.log, receiver))
-}
-
-/// One append at a time, from the call to the word that it is durable.
-fn logged(log: &mut Log, durable: &mpsc::Receiver<LogPosition>, size: usize) -> Outcome<Vec<Duration>> {
-    let record = batch(size);
-    let mut times = Vec::new();
-    for _ in 0..ROUNDS {
-        let begun = Instant::now();
-        let place = log.append(&record)?;
-        log.kick();
-        while durable.recv()? < place.end {}
-        times.push(begun.elapsed());
-    }
-    Ok(times)
 }
 
 /// Bytes per second with a few appends in flight.
@@ -146,14 +154,11 @@ fn main() -> Outcome<()> {
     let begun = Instant::now();
     let (mut log, durable) = open(&folder.join("log"))?;
     let opened = begun.elapsed();
-    let place = log.append(&batch(100))?;
-    log.kick();
-    while durable.recv()? < place.end {}
+    let mut pair = Pair { file: file.as_ref(), log: &mut log, durable: &durable };
+    pair.append(&batch(100))?;
     println!("new folder: open {opened:.1?}, first record durable {:.1?}", begun.elapsed());
     for size in [100, 4000, 64 << 10, 1 << 20] {
-        let raw = show(&format!("write + fdatasync, {size} B"), &mut bare(file.as_ref(), size)?);
-        let own = show(&format!("append until durable, {size} B"), &mut logged(&mut log, &durable, size)?);
-        println!("{:>62}", format!("ratio {:.2}", own / raw));
+        pair.measure(size)?;
     }
     for size in [16 << 10, 1 << 20] {
         let raw = bare_throughput(file.as_ref(), 1 << 20, 1 << 30)?;
