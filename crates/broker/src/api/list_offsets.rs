@@ -34,7 +34,12 @@ pub(crate) async fn answer(
     for ListOffsetsTopic { name, partitions: asked, .. } in request.topics {
         let mut partitions = Vec::with_capacity(asked.len());
         for asked in asked {
-            partitions.push(one(ctx, name.clone(), asked, (isolation, version)).await?);
+            let mut partition = one(ctx, name.clone(), asked, (isolation, version)).await?;
+            if version < 4 {
+                // Older versions have no such field.
+                partition.leader_epoch = -1;
+            }
+            partitions.push(partition);
         }
         topics.push(ListOffsetsTopicResponse { name, partitions, ..Default::default() });
     }

@@ -5,6 +5,7 @@ mod cluster;
 mod configs;
 mod connect;
 mod groups;
+mod list_offsets;
 mod metadata;
 mod topics;
 mod world;
