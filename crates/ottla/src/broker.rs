@@ -88,6 +88,9 @@ impl Broker {
     /// The configuration is not legal, the address is taken, or the data cannot be opened.
     pub fn start(config: &Config) -> Result<Broker, StartError> {
         let listener = listen(&config.listen)?;
+        let advertised = advertised(config, &listener)?;
+        let place = place(config);
+        let limits = Limits::of(&config.settings()?);
         let started = start_host(config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -96,15 +99,18 @@ impl Broker {
             .build()
             .map_err(|source| StartError::System { what: "threads", source })?;
         let Started { host, reader, failure, description, thread, .. } = started;
-        let advertised = advertised(config, &listener)?;
-        let place = place(config);
-        let limits = Limits::of(&config.settings()?);
-        let server = runtime.block_on(async {
+        let bind = async {
             let context =
                 Context::new(host.clone(), reader, advertised, place).await.map_err(io::Error::other)?;
             Server::bind(tokio::net::TcpListener::from_std(listener)?, context, limits)
-        });
-        let server = server.map_err(|source| StartError::System { what: "the server", source })?;
+        };
+        let server = match enter(&runtime, bind) {
+            Ok(server) => server,
+            Err(source) => {
+                runtime.shutdown_background();
+                return Err(StartError::System { what: "the server", source });
+            }
+        };
         let address = server.local_addr();
         Ok(Broker {
             address,
@@ -214,6 +220,12 @@ impl Builder {
         }
         Broker::start(&self.config)
     }
+}
+
+/// Runs work on a runtime from a thread of its own, because the caller may stand inside another runtime, as async tests do.
+fn enter<T: Send>(runtime: &Runtime, work: impl Future<Output = io::Result<T>> + Send) -> io::Result<T> {
+    let done = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(work)).join());
+    done.unwrap_or_else(|_| Err(io::Error::other("the thread that starts the server panicked")))
 }
 
 fn listen(address: &str) -> Result<TcpListener, StartError> {

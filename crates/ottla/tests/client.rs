@@ -1,5 +1,4 @@
-//! The client against a running cluster, Ottla or Apache Kafka: set OTTLA_TEST_CLUSTER to its address to run these.
-//! Without it they pass without looking, and say so.
+//! The client against a broker: one in this process, or the cluster that OTTLA_TEST_CLUSTER names, such as Apache Kafka's.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
@@ -9,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use ottla::Broker;
 use ottla_client::{
     Client, ClientError, Compression, Consumed, Consumer, GroupConsumer, GroupOffset, GroupOptions,
     Isolation, Membership, Node, Producer, ProducerOptions, Record, Start,
@@ -19,15 +19,18 @@ use ottla_wire::messages::create_topics_request::CreatableTopic;
 
 const WAIT: Duration = Duration::from_millis(200);
 
-/// The cluster to test against, with a name that no earlier run has used.
-async fn cluster(test: &str) -> Option<(Client, String)> {
-    let Ok(address) = std::env::var("OTTLA_TEST_CLUSTER") else {
-        eprintln!("{test} looked at nothing: OTTLA_TEST_CLUSTER is not set");
-        return None;
+/// A client of the cluster to test against, and a name that no earlier run has used. The broker lives as long as the first.
+async fn cluster(test: &str) -> (Option<Broker>, Client, String) {
+    let (broker, address) = match std::env::var("OTTLA_TEST_CLUSTER") {
+        Ok(address) => (None, address),
+        Err(_) => {
+            let broker = Broker::in_memory().start().unwrap();
+            let address = broker.address().to_string();
+            (Some(broker), address)
+        }
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
-    let client = Client::connect(&address).await.unwrap();
-    Some((client, format!("client-{test}-{now}")))
+    (broker, Client::connect(&address).await.unwrap(), format!("client-{test}-{now}"))
 }
 
 async fn create(client: &Client, name: &str, partitions: i32) {
@@ -73,7 +76,7 @@ async fn transactional(client: &Client, id: &str) -> Producer {
 
 #[tokio::test]
 async fn every_codec_brings_back_what_was_sent() {
-    let Some((client, topic)) = cluster("codecs").await else { return };
+    let (_broker, client, topic) = cluster("codecs").await;
     create(&client, &topic, 1).await;
     let mut expected = Vec::new();
     for compression in Compression::ALL {
@@ -100,7 +103,7 @@ async fn every_codec_brings_back_what_was_sent() {
 
 #[tokio::test]
 async fn many_records_over_many_partitions_keep_their_order_by_key() {
-    let Some((client, topic)) = cluster("spread").await else { return };
+    let (_broker, client, topic) = cluster("spread").await;
     create(&client, &topic, 5).await;
     let mut producer = Producer::start(client.clone(), ProducerOptions::default()).await.unwrap();
     let filler = "y".repeat(1000);
@@ -124,7 +127,7 @@ async fn many_records_over_many_partitions_keep_their_order_by_key() {
 
 #[tokio::test]
 async fn each_kind_of_reader_sees_its_part_of_transactions() {
-    let Some((client, topic)) = cluster("isolation").await else { return };
+    let (_broker, client, topic) = cluster("isolation").await;
     create(&client, &topic, 1).await;
     let mut producer = transactional(&client, &topic).await;
     for (value, commit) in [("one", true), ("two", false), ("three", true)] {
@@ -152,7 +155,7 @@ async fn each_kind_of_reader_sees_its_part_of_transactions() {
 
 #[tokio::test]
 async fn offsets_in_a_transaction_count_when_it_commits() {
-    let Some((client, topic)) = cluster("offsets").await else { return };
+    let (_broker, client, topic) = cluster("offsets").await;
     create(&client, &topic, 1).await;
     let mut producer = transactional(&client, &topic).await;
     let group = Membership::outside(&topic);
@@ -176,7 +179,7 @@ async fn offsets_in_a_transaction_count_when_it_commits() {
 
 #[tokio::test]
 async fn the_earlier_holder_of_a_transactional_id_is_fenced() {
-    let Some((client, topic)) = cluster("fence").await else { return };
+    let (_broker, client, topic) = cluster("fence").await;
     create(&client, &topic, 1).await;
     let mut first = transactional(&client, &topic).await;
     first.begin().await.unwrap();
@@ -228,7 +231,7 @@ async fn share(
 
 #[tokio::test]
 async fn two_members_share_a_topic_and_one_takes_over() {
-    let Some((client, topic)) = cluster("group").await else { return };
+    let (_broker, client, topic) = cluster("group").await;
     create(&client, &topic, 4).await;
     let mut producer = Producer::start(client.clone(), ProducerOptions::default()).await.unwrap();
     for partition in 0..4 {
@@ -264,7 +267,7 @@ async fn two_members_share_a_topic_and_one_takes_over() {
 
 #[tokio::test]
 async fn failures_say_what_and_where() {
-    let Some((client, topic)) = cluster("errors").await else { return };
+    let (_broker, client, topic) = cluster("errors").await;
     let missing =
         client.list_offsets(&topic, &[0], Start::Latest, Isolation::ReadCommitted).await.unwrap_err();
     assert!(missing.is(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), "{missing}");
