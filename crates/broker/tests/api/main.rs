@@ -4,8 +4,10 @@
 mod cluster;
 mod configs;
 mod connect;
+mod data;
 mod groups;
 mod list_offsets;
 mod metadata;
 mod topics;
+mod transactions;
 mod world;

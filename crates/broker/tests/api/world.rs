@@ -32,23 +32,35 @@ pub(crate) async fn broker(configs: &[(&str, &str)]) -> Server {
 /// A connection to a broker.
 pub(crate) struct Peer {
     stream: TcpStream,
-    correlation_id: i32,
+    asked: i32,
+    answered: i32,
 }
 
 impl Peer {
     pub(crate) async fn connect(server: &Server) -> Peer {
-        Peer { stream: TcpStream::connect(server.local_addr()).await.unwrap(), correlation_id: 0 }
+        Peer { stream: TcpStream::connect(server.local_addr()).await.unwrap(), asked: 0, answered: 0 }
     }
 
     /// Sends a request and waits for its response.
     pub(crate) async fn call<M: Request>(&mut self, request: &M, version: i16) -> M::Response {
-        self.correlation_id += 1;
+        self.tell(request, version).await;
+        self.hear::<M>(version).await
+    }
+
+    /// Sends a request.
+    pub(crate) async fn tell<M: Request>(&mut self, request: &M, version: i16) {
+        self.asked += 1;
         let client = Text::from_static("test");
-        let sent = frame::request(self.correlation_id, Some(&client), request, version).unwrap();
+        let sent = frame::request(self.asked, Some(&client), request, version).unwrap();
         self.send(&sent.to_bytes()).await;
+    }
+
+    /// Waits for the response to the last request, or, if several are under way, the next response.
+    pub(crate) async fn hear<M: Request>(&mut self, version: i16) -> M::Response {
         let got = self.receive().await.expect("an answer");
         let (correlation_id, mut body) = frame::read_response_header(&got, M::KEY, version).unwrap();
-        assert_eq!(correlation_id, self.correlation_id);
+        assert!(correlation_id > self.answered && correlation_id <= self.asked, "answers come in order");
+        self.answered = correlation_id;
         let response = M::Response::decode(&mut body, version).unwrap();
         assert_eq!(body.remaining(), 0);
         response
