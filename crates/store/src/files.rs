@@ -5,10 +5,13 @@ use crate::medium::{Medium, MediumFile};
 use ottla_layout::{BLOCK, Identity, SegmentHeader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Freed segments that are kept for the next use.
 const SPARES: usize = 2;
+/// Bytes that new segments leave free, for snapshots that grow; at most a segment.
+const MARGIN: u64 = 16 << 20;
 /// Open handles that are kept.
 const HANDLES: usize = 128;
 
@@ -66,6 +69,8 @@ pub(crate) struct Files {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) identity: Identity,
     table: Mutex<Table>,
+    /// Bytes of the newest snapshot.
+    snapshot_size: AtomicU64,
 }
 
 #[derive(Default)]
@@ -99,7 +104,7 @@ impl Files {
             leftover: BTreeSet::new(),
             spares: listing.spares.clone(),
         };
-        Files { medium, identity, table: Mutex::new(table) }
+        Files { medium, identity, table: Mutex::new(table), snapshot_size: AtomicU64::new(0) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -166,6 +171,7 @@ impl Files {
             return self.medium.open(&name);
         }
         let Some(spare) = spare else {
+            self.check_room()?;
             let file = self.medium.create(&name)?;
             self.table().leftover.insert(number);
             return Ok(file);
@@ -176,6 +182,26 @@ impl Files {
         table.leftover.insert(number);
         drop(table);
         self.medium.open(&name)
+    }
+
+    /// Bytes that must be free for a new segment. It may not take the last room: without a snapshot no segment can be freed.
+    pub(crate) fn room_for_segment(&self) -> u64 {
+        let segment = self.identity.geometry.segment_size();
+        segment + segment.min(MARGIN) + 2 * self.snapshot_size.load(Ordering::Relaxed)
+    }
+
+    fn check_room(&self) -> io::Result<()> {
+        let (free, wanted) = (self.medium.free_space()?, self.room_for_segment());
+        if free >= wanted {
+            return Ok(());
+        }
+        let why = format!("a new segment and a snapshot want {wanted} bytes, {free} are free");
+        Err(io::Error::new(io::ErrorKind::StorageFull, why))
+    }
+
+    /// Tells how large snapshots are.
+    pub(crate) fn set_snapshot_size(&self, bytes: u64) {
+        self.snapshot_size.store(bytes, Ordering::Relaxed);
     }
 
     /// Takes a segment out of use: it becomes a spare, or goes if there are enough.

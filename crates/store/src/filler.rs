@@ -133,7 +133,7 @@ impl Filler {
         let prepared = shared.files.prepare(next, shared.epoch);
         let free = shared.files.medium.free_space().unwrap_or(0);
         let mut state = shared.lock();
-        state.low = free < geometry.segment_size();
+        state.low = free < shared.files.room_for_segment();
         let chore = match prepared {
             Ok(size) => {
                 self.filled.insert(next, size);

@@ -11,7 +11,7 @@ use crate::medium::Medium;
 use crate::options::{Hooks, Options};
 use crate::scan::Window;
 use crate::shared::{OpenGroup, Shared, State};
-use crate::snapshot::{Skipped, load_newest};
+use crate::snapshot::{Found, Skipped, load_newest};
 use crate::writer::Written;
 use ottla_layout::record::decode;
 use ottla_layout::recover::{Break, Chain, Tail};
@@ -87,11 +87,13 @@ impl Log {
         let identity = identity(medium.as_ref(), &options, &listing)?;
         let rows = &mut |record| replay(Replayed::Snapshot(record));
         let positions = listing.snapshots.iter().copied();
-        let (snapshot, skipped) = load_newest(medium.as_ref(), &identity, positions, rows)?;
+        let Found { newest, skipped } = load_newest(medium.as_ref(), &identity, positions, rows)?;
+        let snapshot = newest.map(|(position, _)| position);
         let first = identity.geometry.replay_segment(snapshot.unwrap_or(0));
         check_first(&listing, first, &skipped)?;
 
         let mut scan = Scan::new(Files::new(medium, identity, &listing), first, snapshot.unwrap_or(0));
+        scan.files.set_snapshot_size(newest.map_or(0, |(_, size)| size));
         let reason = scan.replay(replay)?;
         let cut = scan.judge_end(reason)?;
         let recovered = Recovered {

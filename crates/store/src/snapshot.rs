@@ -110,6 +110,7 @@ impl Snapshotter {
         }
         out.write(&chunks.finish()).map_err(explain)?;
         file.sync().map_err(explain)?;
+        self.shared.files.set_snapshot_size(out.at);
         let back = read_snapshot(file.as_ref(), &identity, &mut |entry| checked(entry).map(drop));
         match back {
             Ok(_) => Ok(()),
@@ -213,37 +214,48 @@ pub(crate) struct Skipped {
     pub(crate) reason: String,
 }
 
-/// Finds the newest snapshot that is whole, and gives its records to `sink`. Returns its position, and what was skipped.
+/// What was found of snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Position and size of the newest that is whole.
+    pub(crate) newest: Option<(u64, u64)>,
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// Finds the newest snapshot that is whole, and gives its records to `sink`.
 pub(crate) fn load_newest(
     medium: &dyn Medium,
     identity: &Identity,
     positions: impl DoubleEndedIterator<Item = u64>,
     sink: &mut dyn FnMut(LogRecord),
-) -> Result<(Option<u64>, Vec<Skipped>), OpenError> {
-    let mut skipped = Vec::new();
+) -> Result<Found, OpenError> {
+    let mut found = Found::default();
     for position in positions.rev() {
         let name = snapshot_name(position);
         let file = medium.open(&name).map_err(OpenError::medium(&name, "opening"))?;
         // Everything is checked before the first record is applied: a state cannot be taken back.
         match read_snapshot(file.as_ref(), identity, &mut |entry| checked(entry).map(drop)) {
-            Ok(found) if found == position => {}
-            Ok(found) => {
-                let reason = format!("it is the snapshot of position {found}");
-                skipped.push(Skipped { position, reason });
+            Ok(other) if other == position => {}
+            Ok(other) => {
+                let reason = format!("it is the snapshot of position {other}");
+                found.skipped.push(Skipped { position, reason });
                 continue;
             }
             Err(why) => {
-                skipped.push(Skipped { position, reason: why.to_string() });
+                found.skipped.push(Skipped { position, reason: why.to_string() });
                 continue;
             }
         }
         let mut apply = |entry: &[u8]| checked(entry).map(|decoded| sink(decoded.record));
         return match read_snapshot(file.as_ref(), identity, &mut apply) {
-            Ok(_) => Ok((Some(position), skipped)),
+            Ok(_) => {
+                let size = file.size().map_err(OpenError::medium(&name, "measuring"))?;
+                Ok(Found { newest: Some((position, size)), ..found })
+            }
             Err(why) => Err(OpenError::Damaged { file: name, offset: 0, what: why.to_string() }),
         };
     }
-    Ok((None, skipped))
+    Ok(found)
 }
 
 fn checked(entry: &[u8]) -> Result<Decoded, String> {

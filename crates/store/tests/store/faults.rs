@@ -79,7 +79,7 @@ fn fill_up(log: &mut ottla_store::Log) -> u64 {
 #[test]
 fn a_full_medium_refuses_data_keeps_small_records_and_recovers_when_segments_are_freed() {
     let medium = FaultMedium::new(1);
-    medium.set_capacity(5 * (64 << 10));
+    medium.set_capacity(6 * (64 << 10));
     let (mut opened, _) = open(&medium, quiet()).unwrap();
     assert_eq!(opened.log.room(), Room::Plenty);
     let batches = fill_up(&mut opened.log);
@@ -88,7 +88,8 @@ fn a_full_medium_refuses_data_keeps_small_records_and_recovers_when_segments_are
         opened.log.append(&small(number)).unwrap();
         opened.log.flush().unwrap();
     }
-    // A state is small: there is room for a snapshot, and with it segments can go.
+    // Segments leave room for snapshots: only with those can segments go.
+    assert!(ottla_store::Medium::free_space(&medium).unwrap() >= 64 << 10);
     let end = opened.log.end();
     opened.log.snapshotter().write(end, &mut (0..6).map(small)).unwrap();
     opened.log.append(&small(7)).unwrap();
