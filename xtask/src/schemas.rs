@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where the schemas lie inside a kafka-clients jar.
 const IN_JAR: &str = "common/message/";
@@ -23,14 +24,20 @@ pub(crate) enum Schemas {
         /// A kafka-clients jar, or a folder of schema files.
         from: PathBuf,
     },
+    /// Have Apache Kafka's own classes read and write again every golden frame and sample of the wire tests (Java 17).
+    Judge {
+        /// A kafka-clients jar.
+        jar: PathBuf,
+    },
 }
 
-/// Runs one of the two.
+/// Runs one of them.
 pub(crate) fn run(what: &Schemas) -> Result<(), String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas");
     match what {
         Schemas::Import { from } => import(from, &here),
         Schemas::Check { from } => check(from, &here),
+        Schemas::Judge { jar } => judge(jar),
     }
 }
 
@@ -49,6 +56,19 @@ fn import(from: &Path, here: &Path) -> Result<(), String> {
     }
     println!("{} schemas written, {} removed", theirs.len(), gone.len());
     Ok(())
+}
+
+fn judge(jar: &Path) -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let golden = root.join("../crates/wire/tests/golden");
+    let status = Command::new("java")
+        .arg("-cp")
+        .arg(jar)
+        .arg(root.join("judge/Judge.java"))
+        .args([golden.join("smallest_frames.tsv"), golden.join("samples.tsv")])
+        .status()
+        .map_err(|why| format!("java: {why}"))?;
+    if status.success() { Ok(()) } else { Err("Apache Kafka's classes do not agree".to_owned()) }
 }
 
 fn check(from: &Path, here: &Path) -> Result<(), String> {

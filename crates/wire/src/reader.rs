@@ -304,11 +304,15 @@ impl Reader {
         }
     }
 
-    /// Reserves at most four times the bytes that are left; beyond that the list grows with what is really read.
+    /// Reserves at most four times the bytes that are left, so that false counts cost little. When that many elements have
+    /// really been read, the count is believed.
     fn elements<T>(&mut self, count: usize, mut read: impl FnMut(&mut Reader) -> Read<T>) -> Read<Vec<T>> {
         let room = self.remaining().saturating_mul(4) / size_of::<T>().max(1);
         let mut list = Vec::with_capacity(count.min(room.max(4)));
-        for _ in 0..count {
+        for done in 0..count {
+            if done == list.capacity() {
+                list.reserve_exact(count - done);
+            }
             list.push(read(self)?);
         }
         Ok(list)
