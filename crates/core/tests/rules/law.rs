@@ -1,6 +1,9 @@
 //! The law: replaying the log gives the live state, from the start, from any snapshot, and for any prefix of the log.
 
 use crate::world::{Owner, World, at, batch, claim, plain};
+use ottla_core::catalog::TopicRef;
+use ottla_core::group::{DeleteGroups, MemberRef};
+use ottla_core::offsets::{CommitOffsets, DeleteOffsets, NewOffset, StageOffsets, TopicOffsets};
 use ottla_core::ops::{AddOffsetsToTxn, DeleteRecords, TxnMarker, WriteTxnMarkers};
 use ottla_core::transaction::TransactionCheck;
 use ottla_core::{Input, Shard, Ticket};
@@ -20,6 +23,10 @@ enum Event {
     Plain { partition: u8, count: u8 },
     Marker { producer: u8, epoch: u8, partition: u8, commit: bool, bump: bool },
     Delete { partition: u8, offset: u8 },
+    Commit { group: u8, partition: u8, offset: u8 },
+    Stage { id: u8, age: u8, group: u8, partition: u8, verify: bool },
+    DeleteOffsets { group: u8, partition: u8 },
+    DeleteGroup { group: u8 },
     Pass { millis: u32 },
     Sync,
     CreateTopic,
@@ -52,6 +59,13 @@ fn event() -> impl Strategy<Value = Event> {
             }
         ),
         1 => (partition, 0..12_u8).prop_map(|(partition, offset)| Event::Delete { partition, offset }),
+        2 => (0..2_u8, 0..4_u8, any::<u8>())
+            .prop_map(|(group, partition, offset)| Event::Commit { group, partition, offset }),
+        4 => (0..3_u8, 0..3_u8, 0..2_u8, 0..4_u8, any::<bool>()).prop_map(
+            |(id, age, group, partition, verify)| Event::Stage { id, age, group, partition, verify }
+        ),
+        1 => (0..2_u8, 0..4_u8).prop_map(|(group, partition)| Event::DeleteOffsets { group, partition }),
+        1 => (0..2_u8).prop_map(|group| Event::DeleteGroup { group }),
         3 => prop_oneof![0..100_u32, 0..100_000_u32, 0..2_000_000_000_u32]
             .prop_map(|millis| Event::Pass { millis }),
         4 => Just(Event::Sync),
@@ -118,6 +132,10 @@ impl Play {
                 }
             }
             Event::ProduceIn { .. } | Event::Produce { .. } | Event::Plain { .. } => self.produce(event),
+            Event::Commit { .. }
+            | Event::Stage { .. }
+            | Event::DeleteOffsets { .. }
+            | Event::DeleteGroup { .. } => self.offsets(event),
             other => self.operate(other),
         }
     }
@@ -148,6 +166,50 @@ impl Play {
         }
     }
 
+    fn offsets(&mut self, event: Event) {
+        let ticket = Ticket(0);
+        let input = match event {
+            Event::Commit { group, partition, offset } => {
+                let topics = vec![self.new_offset(partition, offset)];
+                Input::CommitOffsets(CommitOffsets { ticket, member: nobody(group), topics })
+            }
+            Event::Stage { id, age, group, partition, verify } => {
+                let owner = self.owner(id, age);
+                let topics = vec![self.new_offset(partition, age)];
+                Input::StageOffsets(StageOffsets {
+                    ticket,
+                    transactional_id: name(id),
+                    producer_id: owner.0,
+                    producer_epoch: owner.1,
+                    verify_only: verify,
+                    member: nobody(group),
+                    topics,
+                })
+            }
+            Event::DeleteOffsets { group, partition } => {
+                let at = self.partition(partition);
+                let topics = vec![(TopicRef::Id(at.topic), vec![at.partition])];
+                Input::DeleteOffsets(DeleteOffsets { ticket, group_id: nobody(group).group_id, topics })
+            }
+            Event::DeleteGroup { group } => {
+                Input::DeleteGroups(DeleteGroups { ticket, groups: vec![nobody(group).group_id] })
+            }
+            _ => return,
+        };
+        self.world.step(input);
+    }
+
+    fn new_offset(&self, number: u8, offset: u8) -> TopicOffsets {
+        let at = self.partition(number);
+        let offset = NewOffset {
+            partition: at.partition,
+            offset: Offset(i64::from(offset)),
+            leader_epoch: -1,
+            metadata: String::new(),
+        };
+        TopicOffsets { topic: TopicRef::Id(at.topic), offsets: vec![offset] }
+    }
+
     fn operate(&mut self, event: Event) {
         let ticket = Ticket(0);
         match event {
@@ -176,6 +238,16 @@ impl Play {
             Event::DeleteTopic { age } => self.world.delete_topic(self.newest.saturating_sub(age)),
             _ => {}
         }
+    }
+}
+
+/// A group used for its offsets alone.
+fn nobody(group: u8) -> MemberRef {
+    MemberRef {
+        group_id: format!("group-{group}"),
+        generation: -1,
+        member_id: String::new(),
+        instance_id: None,
     }
 }
 
