@@ -167,6 +167,20 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_commands_names_every_command_and_flag() {
+        let page = include_str!("../../../docs/commands.md");
+        for (path, command) in commands() {
+            if path == "ottla" || path.contains("help") {
+                continue;
+            }
+            assert!(page.contains(&format!("`{path}")) || page.contains(&format!("    {path}")), "`{path}`");
+            for flag in command.get_arguments().filter_map(|argument| argument.get_long()) {
+                assert!(flag == "help" || page.contains(&format!("--{flag}")), "`{path}`: --{flag}");
+            }
+        }
+    }
+
+    #[test]
     fn every_command_that_talks_to_a_cluster_takes_the_shared_flags() {
         for (path, command) in commands() {
             if command.has_subcommands() || path.contains("help") || path == "ottla serve" {
