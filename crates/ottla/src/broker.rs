@@ -87,6 +87,7 @@ impl Broker {
     /// # Errors
     /// The configuration is not legal, the address is taken, or the data cannot be opened.
     pub fn start(config: &Config) -> Result<Broker, StartError> {
+        let limits = Limits::of(&config.settings()?);
         let listener = listen(&config.listen)?;
         let advertised = advertised(config, &listener)?;
         let place = place(config);
