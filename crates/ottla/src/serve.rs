@@ -2,6 +2,7 @@
 
 use ottla::Broker;
 use ottla::{BadConfig, Config, Durability, Storage};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -96,7 +97,8 @@ async fn stop_signal() {
 
 fn start_logging(filter: &str) -> Result<(), BadConfig> {
     let filter = EnvFilter::try_new(filter).map_err(|error| BadConfig::new("--log", error.to_string()))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
     Ok(())
 }
 
