@@ -55,7 +55,7 @@ pub(crate) use fetch::Sessions;
 
 use crate::context::{Caller, Context, NoRandomness};
 use crate::host::HostGone;
-use crate::net::{Answerer, Answering, Reply};
+use crate::net::{Answerer, Answering, Hold, Reply};
 use bytes::Bytes;
 use ottla_core::catalog::CatalogAnswer;
 use ottla_core::partition::Isolation;
@@ -71,6 +71,8 @@ use std::sync::Arc;
 pub(crate) enum Outcome<T> {
     /// This response is sent.
     Send(T),
+    /// This response is sent; what it holds of the allowance is given back when the peer has taken it.
+    Held(T, Hold),
     /// Nothing is sent (Produce with acks 0).
     Nothing,
     /// The connection is closed; the text says why and goes to the log.
@@ -204,16 +206,18 @@ impl Api {
 }
 
 fn reply<T: Response>(outcome: Outcome<T>, caller: &Caller, correlation_id: i32, version: i16) -> Reply {
-    match outcome {
-        Outcome::Nothing => Reply::Nothing,
-        Outcome::Close(why) => Reply::Close(refusal(caller, T::KEY, version, why)),
-        Outcome::Send(response) => match frame::response(correlation_id, &response, version) {
-            Ok(frame) => Reply::Send(frame.into_chunks()),
-            Err(error) => {
-                let why = format!("cannot encode the response, which is a bug in the broker: {error}");
-                Reply::Close(refusal(caller, T::KEY, version, why))
-            }
-        },
+    let (response, hold) = match outcome {
+        Outcome::Send(response) => (response, None),
+        Outcome::Held(response, hold) => (response, Some(hold)),
+        Outcome::Nothing => return Reply::Nothing,
+        Outcome::Close(why) => return Reply::Close(refusal(caller, T::KEY, version, why)),
+    };
+    match frame::response(correlation_id, &response, version) {
+        Ok(frame) => Reply::Send(frame.into_chunks(), hold),
+        Err(error) => {
+            let why = format!("cannot encode the response, which is a bug in the broker: {error}");
+            Reply::Close(refusal(caller, T::KEY, version, why))
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! What every API's answer has at hand, and who asks.
 
+use crate::Limits;
 use crate::api::Sessions;
 use crate::host::{Host, HostGone};
+use crate::net::Allowance;
 use ottla_store::LogReader;
 use ottla_types::TopicId;
 use ottla_wire::{Text, Uuid};
@@ -13,6 +15,8 @@ pub struct Context {
     pub(crate) host: Host,
     pub(crate) reader: LogReader,
     pub(crate) fetch_sessions: Sessions,
+    /// For answers with records in them.
+    pub(crate) answers: Allowance,
     pub(crate) node_id: i32,
     pub(crate) cluster_id: Text,
     pub(crate) advertised: Advertised,
@@ -48,6 +52,7 @@ impl Context {
             host,
             reader,
             fetch_sessions: Sessions::default(),
+            answers: Allowance::new(Limits::default().max_response_bytes),
             node_id,
             cluster_id: cluster_id.into(),
             advertised,

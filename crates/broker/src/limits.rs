@@ -10,6 +10,9 @@ pub struct Limits {
     pub max_request_bytes: usize,
     /// `queued.max.request.bytes`: requests received or being answered, of all connections together, in bytes. Default 256 MiB.
     pub max_queued_bytes: usize,
+    /// `ottla.queued.max.response.bytes`: answers to Fetch that their peers have not taken yet, of all connections together, in
+    /// bytes. Default 256 MiB.
+    pub max_response_bytes: u64,
     /// `max.connections`: open connections; one more is closed at once. Default 10000.
     pub max_connections: usize,
     /// `connections.max.idle.ms`: how long a connection may stay silent with no request unanswered. Default 10 minutes.
@@ -30,6 +33,7 @@ impl Default for Limits {
         Limits {
             max_request_bytes: 100 << 20,
             max_queued_bytes: 256 << 20,
+            max_response_bytes: 256 << 20,
             max_connections: 10_000,
             max_idle: Duration::from_secs(600),
             read_stall: Duration::from_secs(30),
@@ -52,6 +56,8 @@ impl Limits {
         Limits {
             max_request_bytes: size("socket.request.max.bytes", default.max_request_bytes),
             max_queued_bytes: size("queued.max.request.bytes", default.max_queued_bytes),
+            max_response_bytes: number("ottla.queued.max.response.bytes")
+                .unwrap_or(default.max_response_bytes),
             max_connections: size("max.connections", default.max_connections),
             max_idle,
             write_stall: max_idle,

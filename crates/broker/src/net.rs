@@ -1,6 +1,7 @@
 //! Sockets: accepting, reading frames within limits, answering in order, writing.
 //! It must not know Kafka's messages: whoever answers them is an [`Answerer`].
 
+mod allowance;
 mod budget;
 mod connection;
 mod intake;
@@ -9,6 +10,7 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use allowance::{Allowance, Hold};
 pub use server::Server;
 
 use bytes::Bytes;
@@ -18,8 +20,8 @@ use std::pin::Pin;
 /// What the answer to a request came to.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// These bytes, the length prefix included.
-    Send(Vec<Bytes>),
+    /// These bytes, the length prefix included; what they hold of the allowance is given back when they are written.
+    Send(Vec<Bytes>, Option<Hold>),
     /// Nothing is sent (Produce with acks 0).
     Nothing,
     /// The connection is closed; the text says why and goes to the log.

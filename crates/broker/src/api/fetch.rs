@@ -7,8 +7,9 @@ mod session;
 
 pub(crate) use session::Sessions;
 
-use super::Broken;
+use super::{Broken, Outcome};
 use crate::context::{Caller, Context};
+use crate::net::Hold;
 use ottla_wire::messages::{FetchRequest, FetchResponse};
 use plan::{Part, Planned, Terms};
 use session::Begun;
@@ -24,7 +25,18 @@ pub(crate) async fn answer(
     _caller: &Caller,
     request: FetchRequest,
     version: i16,
-) -> Result<FetchResponse, Broken> {
+) -> Outcome<FetchResponse> {
+    match respond(ctx, request, version).await {
+        Ok((response, hold)) => Outcome::Held(response, hold),
+        Err(broken) => Outcome::Close(broken.to_string()),
+    }
+}
+
+async fn respond(
+    ctx: &Context,
+    request: FetchRequest,
+    version: i16,
+) -> Result<(FetchResponse, Hold), Broken> {
     let terms = Terms {
         max_bytes: u64::try_from(request.max_bytes.min(MOST_BYTES)).unwrap_or(0),
         min_bytes: u64::try_from(request.min_bytes.min(request.max_bytes)).unwrap_or(0),
@@ -33,17 +45,22 @@ pub(crate) async fn answer(
     let patience = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     let Begun { parts, session } = match ctx.fetch_sessions.begin(request, version) {
         Ok(begun) => begun,
-        Err(code) => return Ok(FetchResponse { error_code: code.0, ..Default::default() }),
+        Err(code) => {
+            let refused = FetchResponse { error_code: code.0, ..Default::default() };
+            return Ok((refused, ctx.answers.hold(0)));
+        }
     };
     let parts = Arc::new(parts);
     let planned = wait_for_enough(ctx, &parts, terms, Instant::now() + patience).await?;
+    let hold = ctx.answers.hold(planned.bytes());
     let rows = answer::rows(&ctx.reader, planned, terms.isolation, version).await;
     let session_id = session.as_ref().map_or(0, |session| session.id);
     let shown = match session {
         Some(session) => ctx.fetch_sessions.finish(&session, &parts, rows),
         None => rows.into_iter().map(Some).collect(),
     };
-    Ok(FetchResponse { session_id, responses: answer::by_topic(&parts, shown), ..Default::default() })
+    let responses = answer::by_topic(&parts, shown);
+    Ok((FetchResponse { session_id, responses, ..Default::default() }, hold))
 }
 
 /// Plans until there is enough to read, something to report, or no time left.
@@ -56,6 +73,8 @@ async fn wait_for_enough(
     loop {
         let may_wait = Instant::now() < deadline && !parts.is_empty();
         let parts = Arc::clone(parts);
+        // What does not fit into the allowance comes with the next request.
+        let terms = Terms { max_bytes: terms.max_bytes.min(ctx.answers.most()), ..terms };
         let look = ctx.host.peek(move |shard, _, watchers| {
             let planned = plan::plan(shard, &parts, terms);
             let waits = may_wait && !planned.is_enough(terms);

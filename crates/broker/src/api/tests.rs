@@ -52,7 +52,7 @@ async fn every_served_version_answers_its_smallest_request() {
     // The smallest Produce has acks 0, which is never answered.
     for (key, version, frame) in requests().filter(|(key, ..)| *key != ApiKey::PRODUCE) {
         let reply = ask(&dispatch, &frame).await;
-        assert!(matches!(reply, Some(Reply::Send(_))), "{key} version {version}: {reply:?}");
+        assert!(matches!(reply, Some(Reply::Send(..))), "{key} version {version}: {reply:?}");
     }
 }
 
@@ -89,5 +89,5 @@ async fn broken_requests_do_no_harm() {
         }
     }
     let (_, _, fine) = requests().find(|(key, ..)| *key == ApiKey::METADATA).unwrap();
-    assert!(matches!(ask(&dispatch, &fine).await, Some(Reply::Send(_))));
+    assert!(matches!(ask(&dispatch, &fine).await, Some(Reply::Send(..))));
 }

@@ -204,7 +204,7 @@ where
         let mut refused = None;
         for reply in replies {
             match reply {
-                Reply::Send(chunks) => self.outbox.push(chunks),
+                Reply::Send(chunks, hold) => self.outbox.push(chunks, hold),
                 Reply::Nothing => {}
                 Reply::Close(why) => {
                     refused = Some(why);

@@ -1,5 +1,6 @@
 //! Writes answers to a socket, without joining their chunks.
 
+use super::Hold;
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -10,6 +11,8 @@ use tokio::time::timeout;
 
 /// How much must be accepted within the time given to [`Outbox::flush`].
 const STALL_STEP: usize = 64 << 10;
+/// How long a peer may take before chunks are copied, so that what they are parts of can be freed.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Chunks handed to the kernel at once.
 const SLICES: usize = 64;
 
@@ -28,15 +31,17 @@ pub(crate) struct Outbox<W> {
     sink: W,
     chunks: VecDeque<Bytes>,
     left: usize,
+    holds: Vec<Hold>,
 }
 
 impl<W: AsyncWrite + Unpin> Outbox<W> {
     pub(crate) fn new(sink: W) -> Outbox<W> {
-        Outbox { sink, chunks: VecDeque::new(), left: 0 }
+        Outbox { sink, chunks: VecDeque::new(), left: 0, holds: Vec::new() }
     }
 
     /// Takes an answer to be written by the next [`Outbox::flush`].
-    pub(crate) fn push(&mut self, chunks: Vec<Bytes>) {
+    pub(crate) fn push(&mut self, chunks: Vec<Bytes>, hold: Option<Hold>) {
+        self.holds.extend(hold);
         for chunk in chunks.into_iter().filter(|chunk| !chunk.is_empty()) {
             self.left += chunk.len();
             self.chunks.push_back(chunk);
@@ -47,13 +52,25 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
     pub(crate) async fn flush(&mut self, stall: Duration) -> Result<(), Undelivered> {
         while self.left > 0 {
             let goal = self.left.saturating_sub(STALL_STEP);
-            match timeout(stall, self.write_down_to(goal)).await {
+            if let Ok(written) = timeout(stall.min(PATIENCE), self.write_down_to(goal)).await {
+                written?;
+                continue;
+            }
+            self.let_go();
+            match timeout(stall.saturating_sub(PATIENCE), self.write_down_to(goal)).await {
                 Ok(written) => written?,
                 Err(_) => return Err(Undelivered::Stalled { left: self.left, stall }),
             }
         }
-        self.chunks.clear();
+        self.holds.clear();
         Ok(())
+    }
+
+    /// Copies what is left: chunks may be small parts of large buffers, which a slow peer must not keep in memory.
+    fn let_go(&mut self) {
+        for chunk in &mut self.chunks {
+            *chunk = Bytes::copy_from_slice(chunk);
+        }
     }
 
     async fn write_down_to(&mut self, goal: usize) -> io::Result<()> {
@@ -97,7 +114,7 @@ mod tests {
         let chunks: Vec<Bytes> = (0..200u8).map(|n| Bytes::from(vec![n; usize::from(n)])).collect();
         let expected = chunks.concat();
         let mut outbox = Outbox::new(near);
-        outbox.push(chunks);
+        outbox.push(chunks, None);
         let mut got = Vec::new();
         let (flushed, _) = tokio::join!(
             async {
@@ -115,7 +132,7 @@ mod tests {
     async fn a_peer_that_accepts_nothing_is_given_up() {
         let (near, _far) = tokio::io::duplex(10);
         let mut outbox = Outbox::new(near);
-        outbox.push(vec![Bytes::from_static(&[1; 25])]);
+        outbox.push(vec![Bytes::from_static(&[1; 25])], None);
         let error = outbox.flush(Duration::from_secs(7)).await.unwrap_err();
         assert!(matches!(error, Undelivered::Stalled { left: 15, .. }), "{error}");
     }

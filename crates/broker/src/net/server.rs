@@ -1,10 +1,10 @@
 //! Accepts connections, counts them, and ends them when the broker stops.
 
-use super::Answerer;
 use super::budget::Budget;
 use super::connection::{Closed, Connection};
 use super::intake::Intake;
 use super::outbox::Outbox;
+use super::{Allowance, Answerer};
 use crate::api::Dispatch;
 use crate::{Context, Limits};
 use std::io;
@@ -38,6 +38,7 @@ impl Server {
         if context.advertised.port == 0 {
             context.advertised.port = listener.local_addr()?.port();
         }
+        context.answers = Allowance::new(limits.max_response_bytes);
         Server::start(listener, Arc::new(Dispatch(Arc::new(context))), limits)
     }
 

@@ -61,7 +61,7 @@ impl Answerer for Script {
             }
             let mut size = BytesMut::new();
             size.put_i32(i32::try_from(frame.len()).unwrap());
-            Reply::Send(vec![size.freeze(), frame])
+            Reply::Send(vec![size.freeze(), frame], None)
         }))
     }
 

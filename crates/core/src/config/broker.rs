@@ -138,6 +138,12 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "take a replication factor above the number of brokers for the number of brokers",
     ),
     fixed(
+        "ottla.queued.max.response.bytes",
+        Kind::Long(1, i64::MAX),
+        "268435456",
+        "answers to Fetch that their peers have not taken yet, of all connections together, in bytes",
+    ),
+    fixed(
         "producer.id.expiration.ms",
         Kind::Int(1, i32::MAX),
         "86400000",

@@ -50,6 +50,15 @@ impl Planned {
         self.accessible >= terms.min_bytes || self.readings.iter().any(refused)
     }
 
+    /// Bytes of records in the answer.
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = |reading: &Reading| match reading {
+            Reading::Plan(_, plan) => plan.bytes,
+            Reading::Refused(_) => 0,
+        };
+        self.readings.iter().map(bytes).sum()
+    }
+
     /// The partitions whose growth would be news.
     pub(super) fn places(&self) -> Vec<TopicPartition> {
         let place = |reading: &Reading| match reading {
