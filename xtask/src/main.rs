@@ -4,6 +4,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 
+mod apis;
 mod bench;
 mod e2e;
 mod eos;
@@ -29,6 +30,8 @@ enum Chore {
     /// Import or check the facts of Kafka's messages.
     #[command(subcommand)]
     Schemas(schemas::Schemas),
+    /// Gather what is served into docs/apis.md.
+    Apis(apis::Options),
     /// Measure Ottla beside its peers in one run and write docs/benchmarks.md.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Kafka { port, dir } => kafka::run(port, dir),
         Chore::Schemas(what) => schemas::run(&what),
+        Chore::Apis(options) => apis::run(&options),
         Chore::Bench(bench) => bench::run(&bench),
         Chore::E2e(options) => e2e::run(&options),
         Chore::Eos(options) => eos::run(&options),

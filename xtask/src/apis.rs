@@ -1,0 +1,101 @@
+//! `cargo xtask apis`: gathers what the file of each API says of itself into docs/apis.md, the compatibility page.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use ottla_wire::API_TABLE;
+
+use crate::process;
+
+/// What to do with the page.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Fail if the page is not up to date, instead of writing it.
+    #[arg(long)]
+    check: bool,
+}
+
+/// What an API's file says in its first lines.
+struct Served {
+    versions: String,
+    what: String,
+    left_out: String,
+}
+
+/// Writes or checks the page.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let path = process::root().join("docs/apis.md");
+    let page = page(&served()?);
+    if !options.check {
+        return fs::write(&path, page).map_err(|e| format!("cannot write {}: {e}", path.display()));
+    }
+    match fs::read_to_string(&path) {
+        Ok(text) if text == page => Ok(()),
+        _ => Err("docs/apis.md is not up to date: run `cargo xtask apis`".to_owned()),
+    }
+}
+
+fn served() -> Result<BTreeMap<String, Served>, String> {
+    let folder = process::root().join("crates/broker/src/api");
+    let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(&folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).map_err(failed)?;
+            found.extend(header(&text));
+        }
+    }
+    Ok(found)
+}
+
+/// `Name LOW-HIGH: what it does. Left out: what is missing.`, over the first lines of a file; none if it is no API's.
+fn header(text: &str) -> Option<(String, Served)> {
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
+    let text = lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let (head, rest) = text.split_once(": ")?;
+    let (name, versions) = head.split_once(' ')?;
+    API_TABLE.iter().find(|api| api.name == name)?;
+    let (what, left_out) = match rest.split_once("Left out: ") {
+        Some((what, left_out)) => (what.trim(), left_out.trim()),
+        None => (rest.trim(), ""),
+    };
+    let left_out = if left_out == "nothing." { "" } else { left_out };
+    let served =
+        Served { versions: versions.to_owned(), what: what.to_owned(), left_out: left_out.to_owned() };
+    Some((name.to_owned(), served))
+}
+
+fn page(served: &BTreeMap<String, Served>) -> String {
+    let mut page = "# APIs\n\n\
+        What is served, at which versions, and what is left out: gathered by `cargo xtask apis` from the files of\n\
+        crates/broker/src/api. The ranges are those of Apache Kafka 4.4; ApiVersions tells clients the same.\n\n\
+        | key | API | versions | what it does here | left out |\n| ---: | --- | --- | --- | --- |\n"
+        .to_owned();
+    let mut absent = Vec::new();
+    for api in API_TABLE {
+        match served.get(api.name) {
+            Some(one) => page.push_str(&format!(
+                "| {} | {} | {} | {} | {} |\n",
+                api.key.0, api.name, one.versions, one.what, one.left_out
+            )),
+            None => absent.push(api.name),
+        }
+    }
+    page.push_str(&format!("\n## Not served\n\n{}.\n", absent.join(", ")));
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_taken_apart() {
+        let text = "//! EndTxn 0-5: a transaction\n//! ends. Left out: nothing.\n\nuse x;\n";
+        let (name, served) = header(text).unwrap();
+        assert_eq!((name.as_str(), served.versions.as_str()), ("EndTxn", "0-5"));
+        assert_eq!((served.what.as_str(), served.left_out.as_str()), ("a transaction ends.", ""));
+        assert!(header("//! Rows of configuration: shared.\n").is_none());
+    }
+}
