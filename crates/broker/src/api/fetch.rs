@@ -53,7 +53,7 @@ async fn respond(
     let parts = Arc::new(parts);
     let planned = wait_for_enough(ctx, &parts, terms, Instant::now() + patience).await?;
     let hold = ctx.answers.hold(planned.bytes());
-    let rows = answer::rows(&ctx.reader, planned, terms.isolation, version).await;
+    let rows = answer::rows(&ctx.reader, planned, terms.isolation).await;
     let session_id = session.as_ref().map_or(0, |session| session.id);
     let shown = match session {
         Some(session) => ctx.fetch_sessions.finish(&session, &parts, rows),

@@ -2,48 +2,33 @@
 
 use super::plan::{Part, Planned, Reading, TopicKey};
 use crate::api::stored;
-use bytes::Bytes;
 use ottla_core::partition::{Isolation, ReadPlan};
 use ottla_store::LogReader;
-use ottla_wire::batch::BatchHeader;
-use ottla_wire::codec::Compression;
 use ottla_wire::messages::fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData};
 use ottla_wire::{ErrorCode, Records};
 
 /// A row for each planned partition, in order; their indexes are filled in by [`by_topic`].
-pub(super) async fn rows(
-    reader: &LogReader,
-    planned: Planned,
-    isolation: Isolation,
-    version: i16,
-) -> Vec<PartitionData> {
+///
+/// zstd batches go out at every version, as Apache Kafka 4.4 sends them: clients of Fetch 4 that can read them exist.
+pub(super) async fn rows(reader: &LogReader, planned: Planned, isolation: Isolation) -> Vec<PartitionData> {
     let mut rows = Vec::with_capacity(planned.readings.len());
     for reading in planned.readings {
         rows.push(match reading {
             Reading::Refused(code) => refused(code),
-            Reading::Plan(_, plan) => read(reader, plan, isolation, version).await,
+            Reading::Plan(_, plan) => read(reader, plan, isolation).await,
         });
     }
     rows
 }
 
-async fn read(reader: &LogReader, plan: ReadPlan, isolation: Isolation, version: i16) -> PartitionData {
-    let mut chunks = match stored::read(reader, &plan.batches).await {
+async fn read(reader: &LogReader, plan: ReadPlan, isolation: Isolation) -> PartitionData {
+    let chunks = match stored::read(reader, &plan.batches).await {
         Ok(chunks) => chunks,
         Err(error) => {
             tracing::error!(%error, "batches cannot be read from the log");
             return refused(ErrorCode::KAFKA_STORAGE_ERROR);
         }
     };
-    if version < 10
-        && let Some(first) = chunks.iter().position(is_zstd)
-    {
-        // Such clients cannot read zstd; what stands before it they get.
-        if first == 0 {
-            return refused(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE);
-        }
-        chunks.truncate(first);
-    }
     let entry = |aborted: &ottla_types::record::AbortedTransaction| AbortedTransaction {
         producer_id: aborted.producer_id.0,
         first_offset: aborted.first_offset.0,
@@ -59,10 +44,6 @@ async fn read(reader: &LogReader, plan: ReadPlan, isolation: Isolation, version:
         records: Some(Records::from(chunks)),
         ..Default::default()
     }
-}
-
-fn is_zstd(batch: &Bytes) -> bool {
-    BatchHeader::parse(batch).and_then(|header| header.compression()) == Ok(Compression::Zstd)
 }
 
 /// A row without data. Its records are empty, never null: clients stumble over that (KAFKA-18646).
