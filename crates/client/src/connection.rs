@@ -126,7 +126,8 @@ impl Connection {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(_)) => Err(lost(&self.peer, self.waiting.reason())),
             Err(_) => {
-                self.waiting.list().answers.remove(&id);
+                // Answers come in order, so whatever follows would wait too, for ever if the peer is gone without a word.
+                self.waiting.close(format!("no answer to {} within {} ms", R::KEY.name(), limit.as_millis()));
                 Err(waited(format!("the answer to {} from {}", R::KEY.name(), self.peer), limit))
             }
         }

@@ -50,3 +50,29 @@ pub use ottla_wire::codec::Compression;
 pub use producer::{Placed, Producer, ProducerOptions};
 pub use record::{Consumed, Header, Record};
 pub use transaction::GroupOffset;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that waits; only compiled, never run.
+    async fn all(client: Client) -> Result<(), ClientError> {
+        let mut producer = Producer::start(client.clone(), ProducerOptions::default()).await?;
+        producer.begin().await?;
+        producer.send("t", None, Vec::new()).await?;
+        producer.send_offsets(&Membership::outside("g"), &[]).await?;
+        producer.commit().await?;
+        producer.abort().await?;
+        Consumer::new(&client, Isolation::ReadCommitted).poll(std::time::Duration::ZERO).await?;
+        let mut member = GroupConsumer::new(&client, GroupOptions::new("g", &["t"]));
+        member.poll(std::time::Duration::ZERO).await?;
+        member.commit().await?;
+        member.leave().await
+    }
+
+    #[test]
+    fn whatever_waits_can_be_spawned_on_any_runtime() {
+        fn sendable(_: impl Future + Send) {}
+        let _: fn(Client) = |client| sendable(all(client));
+    }
+}

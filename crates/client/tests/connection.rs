@@ -103,19 +103,31 @@ async fn pipelined_answers_find_their_callers_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_silent_broker_is_a_timeout_that_names_what_was_waited_for() {
+async fn a_silent_broker_is_a_timeout_that_names_what_was_waited_for_and_is_left() {
     let listener = listener().await;
-    let peer = async {
+    let greet = async || {
         let (mut socket, _) = listener.accept().await.unwrap();
         let (_, version, id) = request(&mut socket).await.unwrap();
         answer(&mut socket, id, &serves(&[(ApiKey::LIST_GROUPS, 0, 4)]), version).await;
         socket
     };
-    let (socket, client) = tokio::join!(peer, connect_within(&listener, Duration::from_secs(2)));
-    let waited = client.unwrap().call(Node::Any, ListGroupsRequest::default()).await.unwrap_err();
+    let peer = async {
+        let silent = greet().await;
+        let mut speaks = greet().await;
+        let (_, version, id) = request(&mut speaks).await.unwrap();
+        answer(&mut speaks, id, &ListGroupsResponse::default(), version).await;
+        (silent, speaks)
+    };
+    let calls = async {
+        let client = connect_within(&listener, Duration::from_secs(2)).await.unwrap();
+        let call = || client.call(Node::Any, ListGroupsRequest::default());
+        (call().await, call().await)
+    };
+    let (_sockets, (waited, served)) = tokio::join!(peer, calls);
+    let waited = waited.unwrap_err();
     assert!(matches!(waited, ClientError::Timeout { .. }), "{waited}");
     assert!(waited.to_string().contains("the answer to ListGroups from 127.0.0.1"), "{waited}");
-    drop(socket);
+    served.unwrap();
 }
 
 #[tokio::test]
