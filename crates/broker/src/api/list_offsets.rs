@@ -6,7 +6,7 @@ use crate::context::{Caller, Context};
 use ottla_core::Shard;
 use ottla_core::partition::{Isolation, LEADER_EPOCH, Partition};
 use ottla_types::record::StoredBatch;
-use ottla_types::{Millis, Offset, TopicPartition};
+use ottla_types::{Millis, Offset};
 use ottla_wire::batch::{Batch, BatchError};
 use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use ottla_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
@@ -30,61 +30,103 @@ pub(crate) async fn answer(
     version: i16,
 ) -> Result<ListOffsetsResponse, super::Broken> {
     let isolation = super::isolation(request.isolation_level);
-    let mut topics = Vec::with_capacity(request.topics.len());
-    for ListOffsetsTopic { name, partitions: asked, .. } in request.topics {
-        let mut partitions = Vec::with_capacity(asked.len());
-        for asked in asked {
-            let mut partition = one(ctx, name.clone(), asked, (isolation, version)).await?;
-            if version < 4 {
-                // Older versions have no such field.
-                partition.leader_epoch = -1;
-            }
-            partitions.push(partition);
+    let asks: Vec<Ask> =
+        request.topics.iter().flat_map(|topic| Ask::all(topic, isolation, version)).collect();
+    let looks = asks.clone();
+    let look = ctx
+        .host
+        .peek(move |shard, _, _| looks.iter().map(|ask| ask.look(shard, Offset(0))).collect::<Vec<_>>());
+    let mut rows = Vec::with_capacity(asks.len());
+    for (ask, seen) in asks.iter().zip(look.await?) {
+        let mut row = ask.settle(ctx, seen).await?;
+        if version < 4 {
+            // Older versions have no such field.
+            row.leader_epoch = -1;
         }
-        topics.push(ListOffsetsTopicResponse { name, partitions, ..Default::default() });
+        rows.push(row);
+    }
+    let mut rows = rows.into_iter();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let partitions = rows.by_ref().take(topic.partitions.len()).collect();
+        topics.push(ListOffsetsTopicResponse { name: topic.name, partitions, ..Default::default() });
     }
     Ok(ListOffsetsResponse { topics, ..Default::default() })
 }
 
-async fn one(
-    ctx: &Context,
+/// One partition that is asked about.
+#[derive(Clone)]
+struct Ask {
     topic: Text,
     asked: ListOffsetsPartition,
-    (isolation, version): (Isolation, i16),
-) -> Result<ListOffsetsPartitionResponse, super::Broken> {
-    let index = asked.partition_index;
-    let wanted = match Wanted::of(asked.timestamp, version) {
-        Some(wanted) => wanted,
-        None => return Ok(refused(index, ErrorCode::UNSUPPORTED_VERSION)),
-    };
-    let mut from = Offset(0);
-    loop {
-        let name = topic.clone();
-        let epoch = asked.current_leader_epoch;
-        let look = move |shard: &Shard| {
-            let at = place(shard, &name, index, epoch)?;
-            let partition = shard.partitions().get(at).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-            Ok(find(partition, wanted, from, isolation))
-        };
-        let (batch, end, log_start) = match ctx.host.peek(move |shard, _, _| look(shard)).await? {
-            Err(code) => return Ok(refused(index, code)),
-            Ok(Found::Nothing) => return Ok(found(index, Millis::NONE, Offset::NONE)),
-            Ok(Found::Offset(offset)) => return Ok(found(index, Millis::NONE, offset)),
-            Ok(Found::In { batch, end, log_start }) => (batch, end, log_start),
-        };
-        let Ok(bytes) = stored::bytes(&ctx.reader, &batch).await else {
-            return Ok(refused(index, ErrorCode::KAFKA_STORAGE_ERROR));
-        };
-        let time = if let Wanted::Time(time) = wanted { time } else { batch.max_timestamp };
-        let first = Batch::first(&bytes).and_then(|batch| first_at(&batch, time, log_start));
-        match first {
-            Err(_) => return Ok(refused(index, ErrorCode::CORRUPT_MESSAGE)),
-            Ok(Some((time, offset))) if offset < end => return Ok(found(index, time, offset)),
-            // The header promised more than the records hold; the next batch may have it.
-            Ok(_) if matches!(wanted, Wanted::Time(_)) => from = batch.last_offset.plus(1),
-            Ok(_) => return Ok(found(index, Millis::NONE, Offset::NONE)),
+    wanted: Option<Wanted>,
+    isolation: Isolation,
+}
+
+impl Ask {
+    fn all(topic: &ListOffsetsTopic, isolation: Isolation, version: i16) -> impl Iterator<Item = Ask> {
+        topic.partitions.iter().map(move |asked| Ask {
+            topic: topic.name.clone(),
+            asked: asked.clone(),
+            wanted: Wanted::of(asked.timestamp, version),
+            isolation,
+        })
+    }
+
+    /// What the shard knows of it, with batches before `from` left out.
+    fn look(&self, shard: &Shard, from: Offset) -> Result<Found, ErrorCode> {
+        let at = shard.catalog().partition_named(&self.topic, self.asked.partition_index);
+        let partition = at.and_then(|at| shard.partitions().get(at));
+        let partition = partition.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        if self.asked.current_leader_epoch > LEADER_EPOCH {
+            return Err(ErrorCode::UNKNOWN_LEADER_EPOCH);
+        }
+        let wanted = self.wanted.ok_or(ErrorCode::UNSUPPORTED_VERSION)?;
+        Ok(find(partition, wanted, from, self.isolation))
+    }
+
+    /// The answer: looks into batches as far as needed.
+    async fn settle(
+        &self,
+        ctx: &Context,
+        mut seen: Result<Found, ErrorCode>,
+    ) -> Result<ListOffsetsPartitionResponse, super::Broken> {
+        let index = self.asked.partition_index;
+        loop {
+            let (batch, end, log_start) = match seen {
+                Err(code) => return Ok(refused(index, code)),
+                Ok(Found::Nothing) => return Ok(found(index, Millis::NONE, Offset::NONE)),
+                Ok(Found::Offset(offset)) => return Ok(found(index, Millis::NONE, offset)),
+                Ok(Found::In { batch, end, log_start }) => (batch, end, log_start),
+            };
+            let by_time = matches!(self.wanted, Some(Wanted::Time(_)));
+            let time = if by_time { Millis(self.asked.timestamp) } else { batch.max_timestamp };
+            match search(ctx, &batch, time, log_start).await {
+                Err(code) => return Ok(refused(index, code)),
+                Ok(Some((time, offset))) if offset < end => return Ok(found(index, time, offset)),
+                Ok(_) if !by_time => return Ok(found(index, Millis::NONE, Offset::NONE)),
+                // The header promised more than the records hold; the next batch may have it.
+                Ok(_) => {}
+            }
+            let (again, from) = (self.clone(), batch.last_offset.plus(1));
+            seen = ctx.host.peek(move |shard, _, _| again.look(shard, from)).await?;
         }
     }
+}
+
+/// The first record of a stored batch of this time or later.
+async fn search(
+    ctx: &Context,
+    batch: &StoredBatch,
+    time: Millis,
+    log_start: Offset,
+) -> Result<Option<(Millis, Offset)>, ErrorCode> {
+    let bytes = stored::bytes(&ctx.reader, batch).await.map_err(|error| {
+        tracing::error!(%error, "a batch cannot be read from the log");
+        ErrorCode::KAFKA_STORAGE_ERROR
+    })?;
+    let first = Batch::first(&bytes).and_then(|batch| first_at(&batch, time, log_start));
+    first.map_err(|_| ErrorCode::CORRUPT_MESSAGE)
 }
 
 /// What is asked for.
@@ -117,12 +159,6 @@ enum Found {
     Offset(Offset),
     Nothing,
     In { batch: StoredBatch, end: Offset, log_start: Offset },
-}
-
-fn place(shard: &Shard, topic: &str, partition: i32, epoch: i32) -> Result<TopicPartition, ErrorCode> {
-    let at = shard.catalog().partition_named(topic, partition);
-    let at = at.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    if epoch > LEADER_EPOCH { Err(ErrorCode::UNKNOWN_LEADER_EPOCH) } else { Ok(at) }
 }
 
 fn find(partition: &Partition, wanted: Wanted, from: Offset, isolation: Isolation) -> Found {
