@@ -2,6 +2,7 @@
 
 use crate::context::{Caller, Context};
 use ottla_core::Shard;
+use ottla_core::catalog::check_name;
 use ottla_types::record::ProducerState as Known;
 use ottla_wire::messages::describe_producers_request::TopicRequest;
 use ottla_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
@@ -27,11 +28,11 @@ pub(crate) async fn answer(
 fn describe(shard: &Shard, topic: &Text, partition_index: i32) -> PartitionResponse {
     let place = shard.catalog().partition_named(topic, partition_index);
     let Some(partition) = place.and_then(|at| shard.partitions().get(at)) else {
-        return PartitionResponse {
-            partition_index,
-            error_code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0,
-            ..Default::default()
+        let code = match check_name(topic) {
+            Ok(()) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+            Err(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
         };
+        return PartitionResponse { partition_index, error_code: code.0, ..Default::default() };
     };
     let active_producers = partition.producers().map(producer).collect();
     PartitionResponse { partition_index, active_producers, ..Default::default() }

@@ -228,6 +228,10 @@ async fn t_230_t_234_a_hanging_transaction_is_found_and_ended_by_hand() {
         ..Default::default()
     };
     let describe = DescribeProducersRequest { topics: vec![topic], ..Default::default() };
+    let mut misnamed = describe.clone();
+    misnamed.topics[0].name = "no such name!".into();
+    let refused = peer.call(&misnamed, 0).await.topics.remove(0).partitions.remove(0);
+    assert_eq!(ErrorCode(refused.error_code), ErrorCode::INVALID_TOPIC_EXCEPTION);
     let described = peer.call(&describe, 0).await.topics.remove(0).partitions;
     assert_eq!(described[1].error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0);
     let producer = &described[0].active_producers[0];
