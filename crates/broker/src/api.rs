@@ -257,7 +257,9 @@ impl Answerer for Dispatch {
         let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
         let caller = Caller { peer, client_id: client_id.unwrap_or(Text::from_static("")) };
         let api = APIS.iter().find(|api| api.key == key);
-        let Some(api) = api else { return Err(refusal(&caller, key, version, "this API is not served")) };
+        let Some(api) = api else {
+            return Err(refusal(&caller, key, version, "byte 4, field RequestApiKey: this API is not served"));
+        };
         if !api.served().contains(version) {
             if key == ApiKey::API_VERSIONS {
                 let response = Outcome::Send(api_versions::unknown_version());

@@ -9,6 +9,7 @@ use super::{Answerer, Answering, Reply};
 use crate::Limits;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,6 +37,20 @@ pub(crate) enum Closed {
     Writing(#[from] Undelivered),
     #[error("{0}")]
     Refused(String),
+}
+
+impl Closed {
+    /// True if nobody did anything wrong: peers come and go.
+    pub(crate) fn is_ordinary(&self) -> bool {
+        match self {
+            Closed::Quietly(_) => true,
+            Closed::Reading(Ended::Io(error)) | Closed::Writing(Undelivered::Io(error)) => matches!(
+                error.kind(),
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
+            ),
+            _ => false,
+        }
+    }
 }
 
 type Reading<R> = Pin<Box<dyn Future<Output = (Intake<R>, Result<Arrival, Ended>)> + Send>>;

@@ -1,7 +1,7 @@
 //! Accepts connections, counts them, and ends them when the broker stops.
 
 use super::budget::Budget;
-use super::connection::{Closed, Connection};
+use super::connection::Connection;
 use super::intake::Intake;
 use super::outbox::Outbox;
 use super::{Allowance, Answerer};
@@ -131,9 +131,11 @@ impl<A: Answerer> House<A> {
         );
         let stopping = self.stopping.clone();
         guests.spawn(async move {
-            match connection.serve(stopping).await {
-                Closed::Quietly(why) => tracing::debug!(%peer, "closed: {why}"),
-                closed => tracing::warn!(%peer, "closed: {closed}"),
+            let closed = connection.serve(stopping).await;
+            if closed.is_ordinary() {
+                tracing::debug!(%peer, "closed: {closed}");
+            } else {
+                tracing::warn!(%peer, "closed: {closed}");
             }
         });
     }

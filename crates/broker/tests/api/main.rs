@@ -7,6 +7,7 @@ mod connect;
 mod data;
 mod groups;
 mod list_offsets;
+mod log;
 mod metadata;
 mod topics;
 mod transactions;

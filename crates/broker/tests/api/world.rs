@@ -8,6 +8,7 @@ use ottla_store::{MemoryMedium, Options};
 use ottla_wire::messages::Request;
 use ottla_wire::{Message, Text, frame};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -64,6 +65,11 @@ impl Peer {
         let response = M::Response::decode(&mut body, version).unwrap();
         assert_eq!(body.remaining(), 0);
         response
+    }
+
+    /// This end of the connection.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.stream.local_addr().unwrap()
     }
 
     /// Sends bytes as they are.
