@@ -40,11 +40,7 @@ def note(text):
 
 
 def watch(seconds=4 * CALL):
-    """Ends the program when it does not come back here in time.
-
-    librdkafka 2.16 may wait forever in send_offsets_to_transaction: when Metadata does not list a broker for a moment, as Apache
-    Kafka's does not just after its start, it gives up its handle of the group coordinator and yet waits for that handle.
-    """
+    """Ends the program when it does not come back here in time: a call that hangs must not stop the pipeline."""
     faulthandler.dump_traceback_later(seconds, exit=True)
 
 
@@ -106,7 +102,14 @@ class Worker:
         if static == "static":
             settings["group.instance.id"] = f"{group}-{slot}"
         self.consumer = Consumer(common(bootstrap) | settings)
-        transactional = {"transactional.id": f"{group}-{slot}", "transaction.timeout.ms": 20000, "linger.ms": 0}
+        transactional = {
+            "transactional.id": f"{group}-{slot}",
+            "transaction.timeout.ms": 20000,
+            "linger.ms": 0,
+            # After all brokers were away librdkafka 2.16 by default drops what it knows of them, and then waits forever in
+            # send_offsets_to_transaction for the handle of the group coordinator that it has dropped.
+            "metadata.recovery.strategy": "none",
+        }
         self.producer = Producer(common(bootstrap) | transactional)
         self.partitions = len(self.producer.list_topics(target, 30).topics[target].partitions)
         self.insist(self.producer.init_transactions, CALL)
