@@ -1,4 +1,5 @@
 //! The host's promise: no answer, of a write or of a read, leaves before what it rests on is durable.
+#![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 use ottla_broker::host::{self, Host, HostGone, HostOptions, Started};
 use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic};

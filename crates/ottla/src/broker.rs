@@ -87,7 +87,6 @@ impl Broker {
     /// # Errors
     /// The configuration is not legal, the address is taken, or the data cannot be opened.
     pub fn start(config: &Config) -> Result<Broker, StartError> {
-        let limits = Limits::of(&config.settings()?);
         let listener = listen(&config.listen)?;
         let advertised = advertised(config, &listener)?;
         let place = place(config);
@@ -108,6 +107,7 @@ impl Broker {
         let server = match enter(&runtime, bind) {
             Ok(server) => server,
             Err(source) => {
+                host.stop();
                 runtime.shutdown_background();
                 return Err(StartError::System { what: "the server", source });
             }
