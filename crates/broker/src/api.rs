@@ -258,7 +258,12 @@ impl Answerer for Dispatch {
         let caller = Caller { peer, client_id: client_id.unwrap_or(Text::from_static("")) };
         let api = APIS.iter().find(|api| api.key == key);
         let Some(api) = api else {
-            return Err(refusal(&caller, key, version, "byte 4, field RequestApiKey: this API is not served"));
+            return Err(refusal(
+                &caller,
+                key,
+                version,
+                "byte 4, field RequestApiKey: this API is not served",
+            ));
         };
         if !api.served().contains(version) {
             if key == ApiKey::API_VERSIONS {

@@ -17,6 +17,8 @@ const SMALLEST: usize = 8;
 const FIRST_STEP: usize = 16 << 10;
 /// How much must arrive within [`Limits::read_stall`].
 const STALL_STEP: usize = 64 << 10;
+/// The time for that while other requests wait for what a large one holds.
+const PRESSED_STALL: Duration = Duration::from_secs(1);
 /// The buffer of a connection that has nothing to say.
 const IDLE_BUFFER: usize = 512;
 const READ_AHEAD: usize = 4 << 10;
@@ -32,8 +34,10 @@ pub(crate) enum Ended {
     BadLength(i32, String),
     #[error("the peer closed the connection after {got} of {size} bytes of a request")]
     Torn { got: usize, size: usize },
-    #[error("byte {got} of a request of {size}: too little came within {} s", .stall.as_secs())]
+    #[error("byte {got} of a request of {size}: too little came within {} ms", .stall.as_millis())]
     Stalled { got: usize, size: usize, stall: Duration },
+    #[error("byte {got} of a request: no room for more within {} s (queued.max.request.bytes)", .patience.as_secs())]
+    NoRoom { got: usize, patience: Duration },
     #[error("reading failed: {0}")]
     Io(#[from] io::Error),
 }
@@ -87,7 +91,8 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         self.fill(PREFIX, PREFIX).await?;
         let size = self.checked_size()?;
         let first = size.min(FIRST_STEP);
-        self.pay_up_to(first).await;
+        self.budget.admit(&mut self.charge, first).await;
+        self.paid = first;
         self.fill(PREFIX + first, PREFIX + size).await?;
         if first == size {
             return Ok(Arrival::Whole(self.take(size)));
@@ -98,7 +103,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
     async fn further_steps(&mut self) -> Result<Arrival, Ended> {
         let size = self.checked_size()?;
         while self.paid < size {
-            self.pay_up_to(size.min(self.paid.saturating_mul(4))).await;
+            self.pay_up_to(size.min(self.paid.saturating_mul(4))).await?;
             while self.buffer.len() < PREFIX + self.paid {
                 let goal = (self.buffer.len() + STALL_STEP).min(PREFIX + self.paid);
                 self.fill(goal, PREFIX + size).await?;
@@ -136,30 +141,45 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         Err(Ended::BadLength(announced, why))
     }
 
-    async fn pay_up_to(&mut self, target: usize) {
-        self.budget.pay(&mut self.charge, target - self.paid).await;
+    /// Pays for more of a large request. It does not wait for ever: what it holds is wanted by others.
+    async fn pay_up_to(&mut self, target: usize) -> Result<(), Ended> {
+        let patience = self.limits.read_stall;
+        let paying = self.budget.pay(&mut self.charge, target - self.paid);
+        if timeout(patience, paying).await.is_err() {
+            return Err(Ended::NoRoom { got: self.paid, patience });
+        }
         self.paid = target;
+        Ok(())
     }
 
     /// Reads until the buffer holds `goal` bytes; `whole` is the size of the frame, for the error.
     async fn fill(&mut self, goal: usize, whole: usize) -> Result<(), Ended> {
         let stall = self.limits.read_stall;
-        let reading = async {
-            while self.buffer.len() < goal {
-                let missing = goal - self.buffer.len();
-                if self.buffer.capacity() - self.buffer.len() < missing {
-                    self.buffer.reserve(missing.max(READ_AHEAD));
-                }
-                if self.source.read_buf(&mut self.buffer).await? == 0 {
-                    return Err(Ended::Torn { got: self.buffer.len(), size: whole });
-                }
+        let pressed = stall.min(PRESSED_STALL);
+        let mut waited = Duration::ZERO;
+        while waited < stall {
+            if let Ok(result) = timeout(pressed, self.read_to(goal, whole)).await {
+                return result;
             }
-            Ok(())
-        };
-        match timeout(stall, reading).await {
-            Ok(result) => result,
-            Err(_) => Err(Ended::Stalled { got: self.buffer.len(), size: whole, stall }),
+            waited += pressed;
+            if whole > PREFIX + FIRST_STEP && self.budget.is_wanted() {
+                break;
+            }
         }
+        Err(Ended::Stalled { got: self.buffer.len(), size: whole, stall: waited })
+    }
+
+    async fn read_to(&mut self, goal: usize, whole: usize) -> Result<(), Ended> {
+        while self.buffer.len() < goal {
+            let missing = goal - self.buffer.len();
+            if self.buffer.capacity() - self.buffer.len() < missing {
+                self.buffer.reserve(missing.max(READ_AHEAD));
+            }
+            if self.source.read_buf(&mut self.buffer).await? == 0 {
+                return Err(Ended::Torn { got: self.buffer.len(), size: whole });
+            }
+        }
+        Ok(())
     }
 
     fn take(&mut self, size: usize) -> Inbound {

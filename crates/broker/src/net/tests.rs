@@ -291,6 +291,24 @@ async fn announcing_costs_little_and_large_requests_all_complete() {
 }
 
 #[tokio::test]
+async fn peers_that_stop_half_way_give_way_to_others() {
+    let limits = Limits { max_request_bytes: 200_000, max_queued_bytes: 400_000, ..Limits::default() };
+    let world = world(limits).await;
+    let mut stopped = Vec::new();
+    for _ in 0..2 {
+        let mut peer = world.connect().await;
+        peer.write_i32(200_000).await.unwrap();
+        peer.write_all(&[0; 60_000]).await.unwrap();
+        stopped.push(peer);
+    }
+    world.still_serves().await;
+    let mut peer = world.connect().await;
+    ask(&mut peer, ECHO, 1, 200_000).await;
+    assert_eq!(answer(&mut peer).await.unwrap().len(), 200_000);
+    world.still_serves().await;
+}
+
+#[tokio::test]
 async fn a_large_request_behind_a_waiting_one_is_not_read_yet() {
     let limits = Limits { max_request_bytes: 200_000, max_queued_bytes: 300_000, ..Limits::default() };
     let mut world = world(limits).await;
