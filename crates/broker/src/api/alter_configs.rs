@@ -1,4 +1,4 @@
-//! AlterConfigs 0-2 and IncrementalAlterConfigs 0-1 (KIP-339): configuration of topics (resource type 2) and of the broker (4).
+//! AlterConfigs 0-2: replaces the configuration of topics (resource type 2) and of the broker (4).
 //! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 //! The broker's configuration set while it runs is one set, whether it is named by its id or, as the cluster's default, by nothing.
 

@@ -189,3 +189,25 @@ async fn bytes_behind_a_body_are_ignored() {
     assert!(peer.receive().await.is_some());
     peer.call(&MetadataRequest::default(), 1).await;
 }
+
+#[tokio::test]
+async fn b_77_offset_fetch_takes_null_topics_from_version_2_on() {
+    let server = broker(&[]).await;
+    let mut peer = Peer::connect(&server).await;
+    peer.send_frame(&[&header(9, 2, Some("x"), false)[..], b"\0\x01g\xff\xff\xff\xff"].concat()).await;
+    assert_eq!(&peer.receive().await.unwrap()[..], b"\0\0\0\x07\0\0\0\0\0\0", "no offsets, no error");
+    peer.send_frame(&[&header(9, 6, Some("x"), true)[..], b"\x02g\0\0"].concat()).await;
+    assert_eq!(&peer.receive().await.unwrap()[..4], b"\0\0\0\x07");
+    peer.send_frame(&[&header(9, 1, Some("x"), false)[..], b"\0\x01g\xff\xff\xff\xff"].concat()).await;
+    assert!(peer.is_closed().await, "version 1 has no null");
+}
+
+#[tokio::test]
+async fn b_78_null_where_a_string_is_due_closes_the_connection() {
+    let server = broker(&[]).await;
+    let mut peer = Peer::connect(&server).await;
+    let body = b"\0\x01g\0\0\0\0\xff\xff\0\0\0\0\0\0\0\0\0\0\0\0";
+    peer.send_frame(&[&header(8, 2, Some("x"), false)[..], body].concat()).await;
+    assert!(peer.is_closed().await);
+    assert_eq!(Peer::connect(&server).await.call(&named(), 3).await.error_code, 0);
+}
