@@ -47,8 +47,8 @@ pub(crate) struct Options {
     /// Only this scenario; may be given more than once.
     #[arg(long)]
     scenario: Vec<String>,
-    /// Write the results to docs/clients.md.
-    #[arg(long)]
+    /// Write the results to docs/clients.md; for whole runs only.
+    #[arg(long, conflicts_with_all = ["client", "scenario"])]
     docs: bool,
     /// Show what the client programs print on stderr also when they pass.
     #[arg(long)]

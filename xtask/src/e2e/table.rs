@@ -122,18 +122,28 @@ pub(crate) fn page(clients: &[Client], results: &[Results]) -> String {
     for result in results {
         text.push_str(&result.markdown(clients));
     }
-    for result in results {
-        let remarks = result.remarks(clients);
-        if remarks.is_empty() {
-            continue;
-        }
-        let _ = write!(text, "\n## What was left out or is worth knowing, {}\n\n", result.broker);
-        text.push_str("| client | scenario | result | |\n|---|---|---|---|\n");
-        for Remark { title, scenarios, verdict } in remarks {
-            let detail = shortened(&verdict.detail).replace('|', "\\|");
-            let mark = word(verdict.mark);
-            let _ = writeln!(text, "| {title} | {scenarios} | {mark} | {detail} |");
-        }
+    for (brokers, rows) in remark_tables(clients, results) {
+        let _ = write!(text, "\n## What was left out or is worth knowing, {brokers}\n\n");
+        let _ = write!(text, "| client | scenario | result | |\n|---|---|---|---|\n{rows}");
     }
     text
+}
+
+/// The rows of remarks and whom they are about; brokers with the same rows share them.
+fn remark_tables(clients: &[Client], results: &[Results]) -> Vec<(String, String)> {
+    let mut tables: Vec<(String, String)> = Vec::new();
+    for result in results {
+        let mut rows = String::new();
+        for Remark { title, scenarios, verdict } in result.remarks(clients) {
+            let detail = shortened(&verdict.detail).replace('|', "\\|");
+            let mark = word(verdict.mark);
+            let _ = writeln!(rows, "| {title} | {scenarios} | {mark} | {detail} |");
+        }
+        match tables.iter_mut().find(|(_, known)| *known == rows) {
+            Some((brokers, _)) => *brokers = format!("{brokers} and {}", result.broker),
+            None if rows.is_empty() => {}
+            None => tables.push((result.broker.clone(), rows)),
+        }
+    }
+    tables
 }
