@@ -1,0 +1,225 @@
+//! A shard on a log without threads, as a host drives it, and the ledger of what it did and promised over all its lives.
+
+use ottla_core::config::Settings;
+use ottla_core::partition::Isolation;
+use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard};
+use ottla_store::testing::FaultMedium;
+use ottla_store::{Appended, Hooks, Log, Opened, Options, Replayed};
+use ottla_types::record::{BatchPlace, LogRecord, StoredBatch, TransactionStatus};
+use ottla_types::{LogPosition, Millis};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was appended, what was said, and what of it was durable when it counted.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    pub(crate) what: String,
+    /// Records with their places and ends.
+    records: Vec<(Applied, LogPosition, LogRecord)>,
+    /// Answers that wait: the position they are stamped with, and the number of records they rest on.
+    held: Vec<(LogPosition, usize)>,
+    /// Records that are on disk for good: reported durable, or under an answer that was released.
+    promised: usize,
+    pub(crate) now: Millis,
+    pub(crate) topics: u8,
+}
+
+impl Ledger {
+    /// A ledger of nothing; `what` names the story when it fails.
+    pub(crate) fn new(what: String) -> Ledger {
+        Ledger { what, ..Ledger::default() }
+    }
+
+    /// The log was reported durable up to a position: what ends there is promised, and answers stamped so are released.
+    pub(crate) fn told(&mut self, durable: LogPosition) {
+        let whole = self.records.iter().take_while(|(_, end, _)| *end <= durable).count();
+        let released = self.held.iter().filter(|(stamp, _)| *stamp <= durable).map(|(_, rests_on)| *rests_on);
+        self.promised = released.fold(self.promised.max(whole), usize::max);
+        self.held.retain(|(stamp, _)| *stamp > durable);
+    }
+
+    /// Compares a state found after a restart with the states that the records lead to, and forgets what was lost.
+    fn check(&mut self, found: &Shard) {
+        let rows = found.snapshot();
+        let mut shard = Shard::new(settings());
+        let mut length = 0;
+        loop {
+            if length >= self.promised && shard.snapshot() == rows {
+                break;
+            }
+            let Some((at, _, record)) = self.records.get(length) else {
+                panic!(
+                    "{}: no prefix of at least {} of {} records leads to the state found:\n{rows:#?}",
+                    self.what,
+                    self.promised,
+                    self.records.len()
+                );
+            };
+            shard.apply(*at, record);
+            length += 1;
+        }
+        self.records.truncate(length);
+        self.held.clear();
+        // What a restart shows must never vanish again.
+        self.promised = length;
+        check_transactions(found, &self.what);
+    }
+
+    /// Names of the kinds of records so far.
+    pub(crate) fn kinds(&self) -> BTreeSet<String> {
+        let name = |(_, _, record): &(Applied, LogPosition, LogRecord)| {
+            format!("{record:?}").split('(').next().unwrap_or_default().to_owned()
+        };
+        self.records.iter().map(name).collect()
+    }
+}
+
+/// A transaction is whole or absent: who has one open in a partition has it open as a whole, and none hangs.
+fn check_transactions(shard: &Shard, what: &str) {
+    let ongoing: Vec<_> = shard
+        .transactions()
+        .iter()
+        .filter(|known| known.state().status == TransactionStatus::Ongoing)
+        .collect();
+    for (at, partition) in shard.partitions().iter() {
+        for open in partition.producers().filter(|state| state.transaction_start.is_some()) {
+            let holder = ongoing.iter().find(|known| known.state().producer_id == open.producer_id);
+            assert!(
+                holder.is_some_and(|known| known.partitions().contains(&at)),
+                "{what}: {open:?} hangs at {at:?}"
+            );
+        }
+    }
+}
+
+/// One life of a process.
+pub(crate) struct Life {
+    pub(crate) shard: Shard,
+    pub(crate) log: Log,
+    told: Arc<AtomicU64>,
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings::from_configs(&BTreeMap::new()).unwrap()
+}
+
+impl Life {
+    /// Opens the log and checks what it leads to; none if the medium fails before.
+    pub(crate) fn open(medium: &FaultMedium, ledger: &mut Ledger) -> Option<Life> {
+        let told = Arc::new(AtomicU64::new(0));
+        let listener = Arc::clone(&told);
+        let on_durable = move |position: LogPosition| listener.store(position.0, Ordering::SeqCst);
+        let hooks = Hooks { on_durable: Box::new(on_durable), on_failure: Box::new(|_| {}) };
+        let options =
+            Options { segment_size: 64 << 10, threads: false, log_id: Some(7), recent: 0, ..Options::disk() };
+        let mut shard = Shard::new(settings());
+        let opened = Log::open(Arc::new(medium.clone()), options, hooks, &mut |one| match one {
+            Replayed::Snapshot(row) => shard.apply(applied_at(LogPosition(0), None), &row),
+            Replayed::Entry(Appended { position, payload, .. }, record) => {
+                shard.apply(applied_at(position, payload), &record);
+            }
+        });
+        let log = match opened {
+            Ok(Opened { log, .. }) => log,
+            Err(error) => {
+                // Only the accident itself may keep the log from opening.
+                assert!(is_accident(&error), "{}: {error}", ledger.what);
+                return None;
+            }
+        };
+        ledger.check(&shard);
+        let mut life = Life { shard, log, told };
+        let durable = life.log.durable();
+        life.step(ledger, Input::Durable(durable));
+        life.check_batches(&ledger.what);
+        Some(life)
+    }
+
+    /// What was reported durable.
+    pub(crate) fn durable(&self) -> LogPosition {
+        LogPosition(self.told.load(Ordering::SeqCst))
+    }
+
+    /// Puts an input to the shard; the answer to it, which is only noted as held.
+    pub(crate) fn step(&mut self, ledger: &mut Ledger, input: Input) -> Option<Answer> {
+        let mut effects = Effects::default();
+        self.shard.step(ledger.now, input, &mut effects);
+        let mut last = None;
+        for effect in effects.drain() {
+            match effect {
+                Effect::Append(record) => {
+                    let Ok(Appended { position, payload, end }) = self.log.append(&record) else {
+                        return None;
+                    };
+                    let at = applied_at(position, payload);
+                    self.shard.apply(at, &record);
+                    ledger.records.push((at, end, record));
+                }
+                Effect::Reply { answer, .. } => {
+                    ledger.held.push((self.log.end(), ledger.records.len()));
+                    last = Some(answer);
+                }
+                Effect::Advanced(_) => {}
+            }
+        }
+        last
+    }
+
+    /// Lets the log write, and tells the shard and the ledger what became durable.
+    pub(crate) fn sync(&mut self, ledger: &mut Ledger) {
+        self.log.kick();
+        self.log.drive();
+        let durable = self.durable();
+        ledger.told(durable);
+        self.step(ledger, Input::Durable(durable));
+    }
+
+    /// Writes a snapshot and frees what nobody reads, as the host does.
+    pub(crate) fn snapshot(&mut self, ledger: &mut Ledger) {
+        self.sync(ledger);
+        let rows = self.shard.snapshot();
+        if self.log.snapshotter().write(self.log.end(), &mut rows.into_iter()).is_err() {
+            return;
+        }
+        let size = self.log.segment_size();
+        let is_dead = |number: &u64| {
+            let start = LogPosition(number * size);
+            !self.shard.partitions().needs_log(start, LogPosition(start.0 + size))
+        };
+        let dead: Vec<u64> = self.log.segments().into_iter().filter(is_dead).collect();
+        self.log.free_segments(&dead);
+        self.log.drive();
+    }
+
+    /// Every batch that can be read is where the state says, with the bytes that were sent.
+    fn check_batches(&self, what: &str) {
+        let reader = self.log.reader();
+        for (at, partition) in self.shard.partitions().iter() {
+            let all = partition.read(partition.log_start(), u64::MAX, true, Isolation::Uncommitted);
+            for StoredBatch { base_offset, place, .. } in all.unwrap().batches {
+                let BatchPlace::Log { position, size } = place else { continue };
+                let bytes = match reader.read(position, size as usize) {
+                    Ok(bytes) => bytes,
+                    Err(error) if is_accident(&error) => return,
+                    Err(error) => panic!("{what}: {at:?} at {base_offset:?}: {error}"),
+                };
+                assert_eq!(bytes[..8], base_offset.0.to_be_bytes(), "{what}: {at:?} at {base_offset:?}");
+                assert!(bytes[16..].iter().all(|byte| *byte == filling(size)), "{what}: {at:?}");
+            }
+        }
+    }
+}
+
+fn is_accident(error: &impl ToString) -> bool {
+    ["power was lost", "this process has ended"].iter().any(|why| error.to_string().contains(why))
+}
+
+/// The byte that a batch of this size is filled with.
+pub(crate) fn filling(size: u32) -> u8 {
+    (size % 251) as u8
+}
+
+fn applied_at(position: LogPosition, payload: Option<LogPosition>) -> Applied {
+    Applied { position, payload: payload.unwrap_or(position) }
+}

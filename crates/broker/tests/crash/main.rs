@@ -1,0 +1,80 @@
+//! The law of replay on a disk: whatever the instant of a crash, a restart finds the state after some prefix of the records, and
+//! that prefix holds everything anybody was told of.
+#![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
+
+mod history;
+mod life;
+
+use history::{Chance, History};
+use life::{Ledger, Life};
+use ottla_store::testing::{Fault, FaultMedium};
+use std::collections::BTreeSet;
+
+/// Events of the life that the accident ends, and of each life after it.
+const EVENTS: (usize, usize) = (100, 25);
+
+/// Lives a history until it ends or the medium fails.
+fn live(medium: &FaultMedium, ledger: &mut Ledger, chance: &mut Chance, events: usize) {
+    let Some(mut life) = Life::open(medium, ledger) else { return };
+    let mut history = History::resume(&life.shard, chance);
+    for _ in 0..events {
+        history.event(&mut life, ledger, chance);
+        if life.log.failure().is_some() {
+            break;
+        }
+    }
+    ledger.told(life.durable());
+    // Killed: what the dropped log would still write meets a dead process.
+    medium.fail_at(medium.steps() + 1, Fault::Crash);
+}
+
+/// The history of a seed with a crash at the call number `step`; false if it ended before that call.
+fn story(seed: u64, step: u64) -> bool {
+    let medium = FaultMedium::new(seed.wrapping_mul(1000) + step);
+    medium.fail_at(step, Fault::Crash);
+    let mut ledger = Ledger::new(format!("seed {seed}, crash at call {step}"));
+    live(&medium, &mut ledger, &mut Chance(seed), EVENTS.0);
+    let struck = medium.steps() >= step;
+    // What comes after differs from step to step; its own crash may fall into the restart.
+    let mut chance = Chance(seed ^ (step << 20));
+    let second = medium.crash();
+    second.fail_at(second.steps() + 1 + chance.below(60), Fault::Crash);
+    live(&second, &mut ledger, &mut chance, EVENTS.1);
+    let last = second.crash();
+    live(&last, &mut ledger, &mut chance, EVENTS.1);
+    assert!(Life::open(&last.crash(), &mut ledger).is_some(), "{}: the last restart", ledger.what);
+    struck
+}
+
+#[test]
+fn a_crash_at_every_call_leaves_a_prefix_with_all_that_was_told() {
+    for seed in 1..=10 {
+        let mut step = 1;
+        while story(seed, step) {
+            step += 1;
+        }
+        assert!(step > 40, "seed {seed} did only {step} calls");
+    }
+}
+
+#[test]
+fn without_a_crash_everything_is_there() {
+    let mut kinds = BTreeSet::new();
+    for seed in 100..110 {
+        let medium = FaultMedium::new(seed);
+        let mut ledger = Ledger::new(format!("seed {seed}, no crash"));
+        live(&medium, &mut ledger, &mut Chance(seed), 200);
+        kinds.append(&mut ledger.kinds());
+        assert!(Life::open(&medium.restart(), &mut ledger).is_some());
+    }
+    // The histories are worth their name.
+    let wanted = [
+        "BatchAppended",
+        "TransactionEnded",
+        "OffsetsCommitted",
+        "OffsetsStaged",
+        "TopicDeleted",
+        "LogStartMoved",
+    ];
+    wanted.iter().for_each(|kind| assert!(kinds.contains(*kind), "no {kind}: {kinds:?}"));
+}
