@@ -202,10 +202,17 @@ impl Log {
     /// Waits only if the second half of the last segment was reached before it is known whether there will be another, which
     /// is rare and takes milliseconds.
     pub fn room(&self) -> Room {
+        self.room_for(0)
+    }
+
+    /// As [`Log::room`], when `bytes` more will be appended: the half segment that is kept for small records is still there
+    /// afterwards, unless it says [`Room::Full`].
+    pub fn room_for(&self, bytes: u64) -> Room {
         let mut state = self.shared.lock();
         let geometry = self.geometry();
-        let half_used =
-            |state: &State| geometry.end_of(state.prepared) - state.end() < geometry.segment_size() / 2;
+        // An entry that does not fit into the rest of a segment begins in the next one: the rest is lost, less than the entry.
+        let wanted = (geometry.segment_size() / 2).saturating_add(bytes.saturating_mul(2));
+        let half_used = |state: &State| geometry.end_of(state.prepared) - state.end() < wanted;
         while self.filler.is_none() && half_used(&state) && !state.starved && state.failed.is_none() {
             state.wanted = state.prepared + 1;
             self.shared.chores.notify_one();
@@ -313,19 +320,26 @@ impl Log {
         result
     }
 
+    /// Begins an empty group if none is open, so that [`Log::end`] moves although nothing is appended: a snapshot of the same
+    /// state then has a position of its own. False if there is no room for the group.
+    pub fn mark(&self) -> bool {
+        let mut state = self.shared.lock();
+        if state.open.is_some() {
+            return true;
+        }
+        let position = self.geometry().place_for(state.next, BLOCK);
+        let fits = self.geometry().segment_of(position) <= state.prepared;
+        if fits {
+            state.open_at(position, &self.shared.pool);
+        }
+        fits
+    }
+
     /// Ends with an empty group that calls everything before it durable, so that damage to the last data is recognised.
     fn write_last_group(&mut self) -> Result<(), LogFailure> {
         self.sync_if_lazy()?;
-        if !self.shared.written().had_entries {
+        if !self.shared.written().had_entries || !self.mark() {
             return Ok(());
-        }
-        {
-            let mut state = self.shared.lock();
-            let position = self.geometry().place_for(state.next, BLOCK);
-            if self.geometry().segment_of(position) > state.prepared {
-                return Ok(());
-            }
-            state.open_at(position, &self.shared.pool);
         }
         self.flush()?;
         self.sync_if_lazy()
