@@ -16,9 +16,10 @@ use ottla_types::{LogPosition, Millis};
 use std::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
-/// The host gave no answer and will give none: it has stopped, its log failed, or the disk is full to the last byte.
+/// The host gives no answer: it has stopped, its log failed, or the log refused a record of this question because the disk is
+/// full to the last byte or the record is larger than a log can hold. In the last case it goes on, and another try may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the shard gives no answer: it stops, or its log has failed or is full")]
+#[error("the shard gives no answer: it stops, its log has failed, or has no room for what was asked")]
 pub struct HostGone;
 
 /// The disk has no room for more data; what frees room, and what ends transactions, is still accepted.

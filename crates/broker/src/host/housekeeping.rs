@@ -1,9 +1,19 @@
 //! Snapshots and freed segments: what keeps a restart short and the disk from filling with what nobody can read.
+//!
+//! A segment is dead when no batch in it can be read. It can be freed when the older of the two kept snapshots lies behind it,
+//! for replay begins there. So a snapshot is written
+//! - after so many bytes of log, and
+//! - when records or topics were deleted and a segment before the last is dead: space then returns although nothing more is
+//!   appended. If the older snapshot still pins dead segments afterwards, one more follows, at a position that an empty group
+//!   makes new.
+//!
+//! This cannot go round: only a record that deletes something makes it look, and each round frees the segments that it began for.
 
 use super::Command;
 use ottla_core::Shard;
 use ottla_store::{Log, Snapshotter};
 use ottla_types::LogPosition;
+use ottla_types::record::LogRecord;
 use std::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
@@ -15,6 +25,12 @@ pub(super) struct Housekeeping {
     /// The next snapshot is due when the log ends here.
     due: LogPosition,
     writing: bool,
+    /// Something was deleted since the segments were last looked at.
+    deleted: bool,
+    /// The snapshot that is being written is there to release what the one before it pins.
+    second: bool,
+    /// Where the last snapshot was taken.
+    position: LogPosition,
     /// Who waits for the snapshot that is being written.
     waiting: Vec<oneshot::Sender<()>>,
     commands: Sender<Command>,
@@ -27,14 +43,27 @@ impl Housekeeping {
             every,
             due: LogPosition(log.end().0.saturating_add(every)),
             writing: false,
+            // An earlier run may have ended before it could free what was dead.
+            deleted: true,
+            second: false,
+            position: LogPosition(0),
             waiting: Vec::new(),
             commands,
         }
     }
 
+    /// Takes note of a record: whether it deletes batches.
+    pub(super) fn applied(&mut self, record: &LogRecord) {
+        self.deleted |= matches!(record, LogRecord::TopicDeleted(_) | LogRecord::LogStartMoved(_));
+    }
+
     /// Begins a snapshot if one is due.
     pub(super) fn consider(&mut self, shard: &Shard, log: &Log) {
-        if log.end() >= self.due {
+        if self.writing {
+            return;
+        }
+        let deleted = std::mem::take(&mut self.deleted);
+        if log.end() >= self.due || (deleted && !dead_segments(shard, log, log.end()).is_empty()) {
             self.begin_snapshot(shard, log, None);
         }
     }
@@ -47,6 +76,7 @@ impl Housekeeping {
         }
         self.due = LogPosition(log.end().0.saturating_add(self.every));
         let (rows, position) = (shard.snapshot(), log.end());
+        self.position = position;
         let (snapshotter, commands) = (self.snapshotter.clone(), self.commands.clone());
         let write = move || {
             let written = snapshotter.write(position, &mut rows.into_iter());
@@ -64,26 +94,43 @@ impl Housekeeping {
             Ok(()) => {
                 // Who gave up waiting need not be told.
                 self.waiting.drain(..).for_each(|waiter| waiter.send(()).unwrap_or(()));
-                free_dead_segments(shard, log);
+                self.free_dead_segments(shard, log);
             }
             Err(error) => {
                 self.waiting.clear();
+                self.second = false;
                 tracing::warn!(%error, "no snapshot was written; the next start replays more");
             }
         }
     }
+
+    /// Frees dead segments. The log keeps those that its snapshots are replayed from; for dead ones among them, see to it that
+    /// the next snapshot lets them go.
+    fn free_dead_segments(&mut self, shard: &Shard, log: &Log) {
+        let dead = dead_segments(shard, log, self.position);
+        let freed = log.free_segments(&dead);
+        if !freed.is_empty() {
+            tracing::info!(segments = freed.len(), "freed log segments that held nothing readable");
+        }
+        let pinned = freed.len() < dead.len();
+        if std::mem::replace(&mut self.second, false) || !pinned {
+            return;
+        }
+        if log.end() > self.position || log.mark() {
+            self.second = true;
+            self.begin_snapshot(shard, log, None);
+        }
+    }
 }
 
-/// Frees the segments that hold no batch anybody can read. The log keeps those its snapshots are replayed from.
-fn free_dead_segments(shard: &Shard, log: &Log) {
+/// The segments wholly before `position`, and before the one that replay from there begins with, in which nothing can be read.
+fn dead_segments(shard: &Shard, log: &Log, position: LogPosition) -> Vec<u64> {
     let size = log.segment_size();
+    let last = log.segment_of(LogPosition(position.0.saturating_sub(1)));
     let is_dead = |number: &u64| {
         let start = number.saturating_mul(size);
-        !shard.partitions().needs_log(LogPosition(start), LogPosition(start.saturating_add(size)))
+        *number < last
+            && !shard.partitions().needs_log(LogPosition(start), LogPosition(start.saturating_add(size)))
     };
-    let dead: Vec<u64> = log.segments().into_iter().filter(is_dead).collect();
-    let freed = log.free_segments(&dead);
-    if !freed.is_empty() {
-        tracing::info!(segments = freed.len(), "freed log segments that held nothing readable");
-    }
+    log.segments().into_iter().filter(is_dead).collect()
 }

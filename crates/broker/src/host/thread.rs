@@ -23,6 +23,10 @@ use tokio::sync::{oneshot, watch};
 const BATCH: usize = 256;
 /// The longest the thread sleeps without a look at its timers.
 const LONGEST_SLEEP: Millis = Millis(60_000);
+/// How long timers rest after the log refused a record: what is due stays due.
+const AFTER_REFUSAL: Millis = Millis(200);
+/// Bytes of a batch's record beside the batch, and of what its transaction may add: plenty.
+const BESIDE_BATCH: u64 = 512;
 
 /// How a host runs.
 #[derive(Clone, Debug)]
@@ -94,6 +98,7 @@ pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, S
         next_ticket: 0,
         held: VecDeque::new(),
         watchers: Watchers::default(),
+        refused: false,
         failed: false,
     };
     host.begin(options.cluster_id);
@@ -113,6 +118,16 @@ fn replay(shard: &mut Shard, one: &Replayed) {
 
 fn applied(at: Appended) -> Applied {
     Applied { position: at.position, payload: at.payload.unwrap_or(at.position) }
+}
+
+/// Bytes of log that an input with data takes at most.
+fn size(input: &Input) -> u64 {
+    match input {
+        Input::Produce(produce) => {
+            produce.batches.iter().map(|batch| batch.payload.len() as u64 + BESIDE_BATCH).sum()
+        }
+        _ => 0,
+    }
 }
 
 /// Who waits for the answer to an input.
@@ -135,6 +150,8 @@ struct HostThread {
     durable: LogPosition,
     watchers: Watchers,
     housekeeping: Housekeeping,
+    /// The log refused a record since the last look at the timers.
+    refused: bool,
     failed: bool,
 }
 
@@ -161,7 +178,8 @@ impl HostThread {
 
     /// Waits for a command, handles what else is there, then lets the log write. False when it is time to end.
     fn turn(&mut self) -> bool {
-        let mut next = match self.inbox.recv_timeout(self.patience()) {
+        let patience = self.patience();
+        let mut next = match self.inbox.recv_timeout(patience) {
             Ok(command) => Some(command),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return false,
@@ -187,20 +205,28 @@ impl HostThread {
         !self.failed
     }
 
-    fn patience(&self) -> Duration {
+    fn patience(&mut self) -> Duration {
         let until = self.shard.deadline().map_or(LONGEST_SLEEP, |deadline| deadline.since(self.clock.now()));
+        let least = if std::mem::take(&mut self.refused) { AFTER_REFUSAL } else { Millis(0) };
+        let until = until.max(least);
         Duration::from_millis(u64::try_from(until.min(LONGEST_SLEEP).0).unwrap_or(0))
     }
 
     /// Handles one command. False when it is time to end.
     fn handle(&mut self, now: Millis, command: Command) -> bool {
         match command {
-            Command::Ask(make, asker) => self.ask(now, make, Asker::Ask(asker)),
-            Command::Offer(make, asker) if self.log.room() == Room::Full => {
-                drop(make);
-                drop(asker.send(Err(NoRoom)));
+            Command::Ask(make, asker) => {
+                let (ticket, input) = self.ticket(make);
+                self.ask(now, ticket, input, Asker::Ask(asker));
             }
-            Command::Offer(make, asker) => self.ask(now, make, Asker::Offer(asker)),
+            Command::Offer(make, asker) => {
+                let (ticket, input) = self.ticket(make);
+                if self.log.room_for(size(&input)) == Room::Full {
+                    drop(asker.send(Err(NoRoom)));
+                } else {
+                    self.ask(now, ticket, input, Asker::Offer(asker));
+                }
+            }
             Command::Read(look) => {
                 let deliver = look(&self.shard, now);
                 self.hold(deliver);
@@ -217,11 +243,15 @@ impl HostThread {
         !self.failed
     }
 
-    fn ask(&mut self, now: Millis, make: MakeInput, asker: Asker) {
+    fn ticket(&mut self, make: MakeInput) -> (Ticket, Input) {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
+        (ticket, make(ticket))
+    }
+
+    fn ask(&mut self, now: Millis, ticket: Ticket, input: Input, asker: Asker) {
         self.tickets.insert(ticket, asker);
-        self.step(now, make(ticket));
+        self.step(now, input);
     }
 
     fn step(&mut self, now: Millis, input: Input) {
@@ -230,14 +260,20 @@ impl HostThread {
     }
 
     /// Does what the core handed out, in order: append and apply, hold answers, wake readers.
+    ///
+    /// A record that the log refuses, for lack of room or for its size, takes the rest of its step with it: nothing after it is
+    /// appended, and who waits for an answer of the step gets none. What is left is the state after a prefix of the step's
+    /// records, as after a crash between them, and every such state is whole; the host goes on. Inputs with data are not put to
+    /// the core without room, so this strikes only when the half segment kept for small records is used up too.
     fn carry_out(&mut self) {
         let mut effects = std::mem::take(&mut self.effects);
+        let mut refused = false;
         for effect in effects.drain() {
-            if self.failed {
-                break;
-            }
             match effect {
-                Effect::Append(record) => self.append(&record),
+                _ if self.failed => break,
+                Effect::Append(record) if !refused => refused = !self.append(&record),
+                Effect::Append(_) => {}
+                Effect::Reply { ticket, .. } if refused => drop(self.tickets.remove(&ticket)),
                 Effect::Reply { ticket, answer } => self.reply(ticket, answer),
                 Effect::Advanced(partition) => self.watchers.advanced(partition),
             }
@@ -245,15 +281,21 @@ impl HostThread {
         self.effects = effects;
     }
 
-    /// Appends and applies. A record that the log refuses ends the host: the rest of its step must not be answered as done.
-    fn append(&mut self, record: &LogRecord) {
+    /// Appends and applies; false if the log refuses the record.
+    fn append(&mut self, record: &LogRecord) -> bool {
         match self.log.append(record) {
-            Ok(at) => self.shard.apply(applied(at), record),
-            Err(error @ AppendError::Full) => {
-                self.fail(format!("{error}, not even for small records: make room, then start again"));
+            Ok(at) => {
+                self.shard.apply(applied(at), record);
+                self.housekeeping.applied(record);
+                return true;
             }
-            Err(error) => self.fail(error.to_string()),
+            Err(AppendError::Ended(failure)) => self.fail(failure.to_string()),
+            Err(error) => {
+                tracing::warn!(%error, "a request was not carried out; its connection gets no answer");
+                self.refused = true;
+            }
         }
+        false
     }
 
     fn reply(&mut self, ticket: Ticket, answer: Answer) {

@@ -1,0 +1,6 @@
+//! A full disk, and how space returns.
+#![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
+
+mod freeing;
+mod full;
+mod world;
