@@ -26,7 +26,7 @@ pub use heartbeat::CommitFencing;
 pub use view::{GroupListing, GroupState, GroupView, MemberView};
 
 use crate::config::Settings;
-use crate::effect::{Answer, Effects};
+use crate::effect::{Answer, Effects, Ticket};
 use ottla_types::record::{CommittedOffset, GroupDeleted, GroupUpdated, LogRecord};
 use ottla_types::{Millis, TopicPartition};
 use state::{Group, Rules, Turn};
@@ -193,6 +193,23 @@ impl Groups {
     pub(crate) fn apply_offsets(&mut self, group_id: &str, offsets: &[(TopicPartition, CommittedOffset)]) {
         let at = offsets.first().map_or(Millis::NONE, |(_, offset)| offset.at);
         self.group_mut(group_id).apply_simple(at);
+    }
+
+    /// The log refused a record of the last step. A group that decided what was not stored is again as its last stored
+    /// generation left it, as after a restart; returns whose requests it had held.
+    pub(crate) fn refused(&mut self) -> Vec<Ticket> {
+        let undone = self.groups.extract_if(.., |_, group| group.unapplied > 0);
+        let undone: Vec<(String, Group)> = undone.collect();
+        let mut waiting = Vec::new();
+        for (group_id, group) in undone {
+            group.next.map(|at| self.timers.remove(&(at, group_id)));
+            waiting
+                .extend(group.members.values().flat_map(|member| [member.joining, member.syncing]).flatten());
+            if let Some(stored) = &group.stored {
+                self.apply_updated(stored);
+            }
+        }
+        waiting
     }
 
     pub(crate) fn apply_deleted(&mut self, deleted: &GroupDeleted) {

@@ -6,6 +6,8 @@
 //!   [`Effect`]s: records to append, replies to send.
 //! - [`Shard::apply`] takes a record that the log accepted. It is the sole change of durable state, live and on replay, and cannot
 //!   fail. The host applies the records of a step before the next step.
+//! - [`Shard::refused`] takes back what a step expected when the log refuses one of its records, for lack of room or for its size.
+//!   The records before it stay applied: a prefix of a step's records is a whole state, as after a crash between them.
 //! - [`Shard::deadline`] names the earliest time at which [`Input::Tick`] has something to do.
 //!
 //! The host stamps each reply with the end of the log at that moment and holds it until all before is durable.

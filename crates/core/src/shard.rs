@@ -2,7 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::config::Settings;
-use crate::effect::Effects;
+use crate::effect::{Effects, Ticket};
 use crate::group::Groups;
 use crate::input::Input;
 use crate::offsets::Offsets;
@@ -118,6 +118,13 @@ impl Shard {
             | LogRecord::OffsetsRestored(_)
             | LogRecord::StagedRestored(_) => self.apply_offsets(at, record),
         }
+    }
+
+    /// The log refused a record of the last step; the host dropped all that came after it, replies too. What the step expected to be
+    /// applied is taken back, as by a restart. Returns who waits in vain: the host tells them that no answer comes.
+    pub fn refused(&mut self) -> Vec<Ticket> {
+        self.transactions.refused();
+        self.groups.refused()
     }
 
     /// The earliest time at which [`Input::Tick`] has something to do.

@@ -279,6 +279,12 @@ impl HostThread {
             }
         }
         self.effects = effects;
+        if refused && !self.failed {
+            self.refused = true;
+            for ticket in self.shard.refused() {
+                self.tickets.remove(&ticket);
+            }
+        }
     }
 
     /// Appends and applies; false if the log refuses the record.
@@ -292,7 +298,6 @@ impl HostThread {
             Err(AppendError::Ended(failure)) => self.fail(failure.to_string()),
             Err(error) => {
                 tracing::warn!(%error, "a request was not carried out; its connection gets no answer");
-                self.refused = true;
             }
         }
         false

@@ -3,6 +3,7 @@
 use crate::world::{BATCH, SEGMENT, World, until};
 use ottla_broker::host::{HostGone, NoRoom};
 use ottla_store::testing::FaultMedium;
+use std::collections::BTreeSet;
 
 /// A topic that keeps everything.
 const FOREVER: &[(&str, &str)] = &[("retention.ms", "-1")];
@@ -35,7 +36,7 @@ async fn a_full_disk_still_serves_reads_commits_and_the_end_of_transactions() {
     let world = World::start(medium);
     world.create(1, FOREVER).await;
     world.create(2, FOREVER).await;
-    let owner = world.init().await;
+    let owner = world.init("id").await.unwrap();
     world.produce(2, Some(owner), 0).await.unwrap();
     let acknowledged = fill(&world).await;
     assert_eq!(world.produce(2, Some(owner), 1).await, Err(NoRoom));
@@ -104,6 +105,20 @@ async fn a_disk_full_to_the_last_byte_answers_nothing_wrong_and_recovers() {
     let world = world.crash();
     assert_eq!(world.committed(1).await, Some(committed + 1));
     assert_eq!(world.read_all(1).await, acknowledged + 1);
+}
+
+#[tokio::test]
+async fn t_22_a_producer_id_whose_reservation_was_refused_is_not_handed_out() {
+    let (world, _) = full(4 * SEGMENT).await;
+    while world.commit(1, 1).await.is_ok() {}
+    assert_eq!(world.init("a").await, Err(HostGone));
+    world.medium.set_capacity(u64::MAX);
+    until("room", async || world.commit(1, 1).await.is_ok()).await;
+    let mut given = BTreeSet::from([world.init("a").await.unwrap().0]);
+    let world = world.crash();
+    for id in ["b", "c", "d"] {
+        assert!(given.insert(world.init(id).await.unwrap().0), "an id was handed out twice: {given:?}");
+    }
 }
 
 #[tokio::test]

@@ -114,14 +114,14 @@ impl World {
         }
     }
 
-    pub(crate) async fn init(&self) -> Owner {
+    pub(crate) async fn init(&self, id: &str) -> Result<Owner, HostGone> {
+        let transactional_id = Some(id.to_owned());
         let make = |ticket| {
-            let transactional_id = Some("id".to_owned());
             let timeout = Millis(600_000);
             Input::InitProducerId(InitProducerId { ticket, transactional_id, timeout, given: None })
         };
-        match self.host.ask(make).await.unwrap() {
-            Answer::ProducerId(result) => result.unwrap(),
+        match self.host.ask(make).await? {
+            Answer::ProducerId(result) => Ok(result.unwrap()),
             other => panic!("{other:?}"),
         }
     }

@@ -38,6 +38,13 @@ impl ProducerIds {
         self.reserved = self.reserved.max(reserved.next);
     }
 
+    /// A record of the last step was refused, perhaps that of the block at hand: its ids must not be handed out.
+    pub(super) fn refused(&mut self) {
+        if self.end > self.reserved.0 {
+            (self.next, self.end) = (0, 0);
+        }
+    }
+
     pub(super) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
         if self.reserved > ProducerId(0) {
             rows.push(LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: self.reserved }));

@@ -184,6 +184,11 @@ impl Transactions {
         overdue.into_iter().chain(expiry).min()
     }
 
+    /// The log refused a record of the last step.
+    pub(crate) fn refused(&mut self) {
+        self.ids.refused();
+    }
+
     pub(crate) fn apply_reserved(&mut self, reserved: &ProducerIdsReserved) {
         self.ids.apply(reserved);
     }

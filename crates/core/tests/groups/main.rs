@@ -6,6 +6,7 @@ mod events;
 mod ledger;
 mod members;
 mod offsets;
+mod refused;
 mod replay;
 mod statics;
 mod timers;

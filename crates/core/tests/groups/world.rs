@@ -23,6 +23,8 @@ pub(crate) struct World {
     pub(crate) log: Vec<(Applied, LogRecord)>,
     answers: BTreeMap<Ticket, Answer>,
     tickets: u64,
+    /// The log refuses records.
+    full: bool,
 }
 
 impl World {
@@ -40,6 +42,7 @@ impl World {
             log: Vec::new(),
             answers: BTreeMap::new(),
             tickets: 0,
+            full: false,
         };
         for (id, name) in [(TOPIC, "topic"), (OTHER, "other")] {
             let created =
@@ -61,6 +64,7 @@ impl World {
         self.shard.step(self.now, input, &mut out);
         for effect in out.drain() {
             match effect {
+                Effect::Append(_) if self.full => return,
                 Effect::Append(record) => self.append(record),
                 Effect::Reply { ticket, answer } => {
                     assert!(self.answers.insert(ticket, answer).is_none(), "{ticket:?} was answered twice");
@@ -68,6 +72,14 @@ impl World {
                 Effect::Advanced(_) => {}
             }
         }
+    }
+
+    /// Does something whose first record the log refuses, as the host does; what it gives, and who waits in vain.
+    pub(crate) fn refuse<T>(&mut self, act: impl FnOnce(&mut World) -> T) -> (T, Vec<Ticket>) {
+        self.full = true;
+        let result = act(self);
+        self.full = false;
+        (result, self.shard.refused())
     }
 
     /// Stores a record and applies it, as the host does.
