@@ -12,8 +12,9 @@ use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// A snapshot is written after so many bytes of log.
+/// A snapshot is written after so many bytes of log: on disk for a quick restart, in memory to forget commits of long ago.
 const SNAPSHOT_EVERY: u64 = 256 << 20;
+const SNAPSHOT_EVERY_IN_MEMORY: u64 = 64 << 20;
 
 /// A running broker. Dropping it stops it: what was acknowledged is durable, connections are closed.
 #[derive(Debug)]
@@ -244,7 +245,7 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
     let started = match &config.storage {
         Storage::Memory => {
             let log = Options::memory();
-            let options = HostOptions { settings, log, cluster_id, snapshot_every: u64::MAX };
+            let options = HostOptions { settings, log, cluster_id, snapshot_every: SNAPSHOT_EVERY_IN_MEMORY };
             host::start(Arc::new(MemoryMedium::new()), options)
         }
         Storage::Folder(folder) => {

@@ -24,6 +24,11 @@ impl LogReader {
         LogReader { shared }
     }
 
+    /// Bytes of the largest record that the log takes: half a segment.
+    pub fn largest_record(&self) -> u64 {
+        self.shared.geometry().largest_entry()
+    }
+
     /// The `len` bytes from `position` on, if they are in memory. Never blocks.
     pub fn recent(&self, position: LogPosition, len: usize) -> Option<Bytes> {
         self.shared.ring.get(position.0, len)

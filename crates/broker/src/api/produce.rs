@@ -39,7 +39,7 @@ pub(crate) async fn answer(
 }
 
 async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result<ProduceResponse, Broken> {
-    let ask = Ask::new(&request, version);
+    let ask = Ask::new(ctx, &request, version);
     let (slots, batches) = ask.sort_out(&request.topic_data);
     let results = ask.put(ctx, batches).await?;
     let mut results = results.into_iter();
@@ -76,14 +76,20 @@ struct Ask {
     version: i16,
     transactional_id: Option<String>,
     bad_acks: bool,
+    /// Bytes of the largest batch that the log takes, whatever topics are configured to.
+    largest: u64,
 }
 
+/// Bytes of a batch's record beside the batch: plenty.
+const BESIDE_BATCH: u64 = 512;
+
 impl Ask {
-    fn new(request: &ProduceRequest, version: i16) -> Ask {
+    fn new(ctx: &Context, request: &ProduceRequest, version: i16) -> Ask {
         Ask {
             version,
             transactional_id: request.transactional_id.as_ref().map(String::from),
             bad_acks: !(-1..=1).contains(&request.acks),
+            largest: ctx.reader.largest_record().saturating_sub(BESIDE_BATCH),
         }
     }
 
@@ -119,7 +125,12 @@ impl Ask {
         if self.bad_acks {
             return Err(ErrorCode::INVALID_REQUIRED_ACKS.into());
         }
-        check::check(records, self.version)
+        let checked = check::check(records, self.version)?;
+        if checked.payload.len() as u64 > self.largest {
+            let why = format!("the batch is larger than the log can hold, which is {} bytes", self.largest);
+            return Err(Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why));
+        }
+        Ok(checked)
     }
 
     fn topic_ref(&self, topic: &TopicProduceData) -> TopicRef {

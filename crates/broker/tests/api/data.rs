@@ -252,6 +252,24 @@ async fn bad_batches_are_refused_with_the_code_that_says_why() {
 }
 
 #[tokio::test]
+async fn a_batch_that_no_log_can_hold_is_refused_whatever_the_topic_allows() {
+    let server = broker(&[]).await;
+    let mut peer = Peer::connect(&server).await;
+    let id = create(&mut peer, &[("max.message.bytes", "10000000")]).await;
+    let batch = |size: usize| {
+        let value = vec![7; size];
+        let mut builder = BatchBuilder::new(Compression::None);
+        builder.push(&NewRecord { timestamp: NOW, key: None, value: Some(&value), headers: &[] });
+        builder.build().unwrap()
+    };
+    // The segments of this log have 4 MiB, and a record may take half of one.
+    let part = produce(&mut peer, 13, id, batch(3 << 20)).await;
+    assert_eq!(ErrorCode(part.error_code), ErrorCode::MESSAGE_TOO_LARGE);
+    let part = produce(&mut peer, 13, id, batch((2 << 20) - 1024)).await;
+    assert_eq!(ErrorCode(part.error_code), ErrorCode::NONE);
+}
+
+#[tokio::test]
 async fn a_compacted_topic_names_the_record_without_a_key() {
     let server = broker(&[]).await;
     let mut peer = Peer::connect(&server).await;
