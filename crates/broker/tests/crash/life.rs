@@ -150,6 +150,8 @@ impl Life {
             match effect {
                 Effect::Append(record) => {
                     let Ok(Appended { position, payload, end }) = self.log.append(&record) else {
+                        // The rest of the step goes with it, as in the host.
+                        self.shard.refused();
                         return None;
                     };
                     let at = applied_at(position, payload);
@@ -212,7 +214,9 @@ impl Life {
 }
 
 fn is_accident(error: &impl ToString) -> bool {
-    ["power was lost", "this process has ended"].iter().any(|why| error.to_string().contains(why))
+    ["power was lost", "this process has ended", "an error was injected", "no storage space"]
+        .iter()
+        .any(|why| error.to_string().contains(why))
 }
 
 /// The byte that a batch of this size is filled with.

@@ -28,11 +28,11 @@ fn live(medium: &FaultMedium, ledger: &mut Ledger, chance: &mut Chance, events: 
     medium.fail_at(medium.steps() + 1, Fault::Crash);
 }
 
-/// The history of a seed with a crash at the call number `step`; false if it ended before that call.
-fn story(seed: u64, step: u64) -> bool {
+/// The history of a seed with an accident at the call number `step`; false if it ended before that call.
+fn story(seed: u64, step: u64, fault: Fault) -> bool {
     let medium = FaultMedium::new(seed.wrapping_mul(1000) + step);
-    medium.fail_at(step, Fault::Crash);
-    let mut ledger = Ledger::new(format!("seed {seed}, crash at call {step}"));
+    medium.fail_at(step, fault);
+    let mut ledger = Ledger::new(format!("seed {seed}, {fault:?} at call {step}"));
     live(&medium, &mut ledger, &mut Chance(seed), EVENTS.0);
     let struck = medium.steps() >= step;
     // What comes after differs from step to step; its own crash may fall into the restart.
@@ -46,15 +46,29 @@ fn story(seed: u64, step: u64) -> bool {
     struck
 }
 
-#[test]
-fn a_crash_at_every_call_leaves_a_prefix_with_all_that_was_told() {
-    for seed in 1..=10 {
+fn every_call(seeds: std::ops::RangeInclusive<u64>, fault: Fault) {
+    for seed in seeds {
         let mut step = 1;
-        while story(seed, step) {
+        while story(seed, step, fault) {
             step += 1;
         }
         assert!(step > 40, "seed {seed} did only {step} calls");
     }
+}
+
+#[test]
+fn a_crash_at_every_call_leaves_a_prefix_with_all_that_was_told() {
+    every_call(1..=8, Fault::Crash);
+}
+
+#[test]
+fn so_does_a_crash_some_time_after_a_failed_call() {
+    every_call(11..=12, Fault::Error);
+}
+
+#[test]
+fn so_does_a_crash_some_time_after_a_call_found_no_space() {
+    every_call(21..=23, Fault::NoSpace);
 }
 
 #[test]
