@@ -108,6 +108,19 @@ async fn a_disk_full_to_the_last_byte_answers_nothing_wrong_and_recovers() {
 }
 
 #[tokio::test]
+async fn a_record_larger_than_the_log_takes_concerns_nobody_but_who_asked() {
+    let world = World::start(FaultMedium::new(3));
+    world.create(1, FOREVER).await;
+    let id = "x".repeat(SEGMENT as usize);
+    assert_eq!(world.init(&id).await, Err(HostGone));
+    assert_eq!(*world.failure.borrow(), None);
+    assert_eq!(world.produce(1, None, 0).await, Ok(0));
+    assert!(world.init("id").await.is_ok());
+    let world = world.crash();
+    assert_eq!(world.read_all(1).await, 1);
+}
+
+#[tokio::test]
 async fn t_22_a_producer_id_whose_reservation_was_refused_is_not_handed_out() {
     let (world, _) = full(4 * SEGMENT).await;
     while world.commit(1, 1).await.is_ok() {}
