@@ -3,7 +3,7 @@
 use crate::config::{BadConfig, Config, Durability, Storage};
 use ottla_broker::host::{self, Host, HostOptions, Started};
 use ottla_broker::{Advertised, Context, Limits, Server};
-use ottla_store::{DiskMedium, MemoryMedium, Options};
+use ottla_store::{DiskMedium, Medium, MemoryMedium, Options};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,11 @@ use tokio::sync::watch;
 /// A snapshot is written after so many bytes of log: on disk for a quick restart, in memory to forget commits of long ago.
 const SNAPSHOT_EVERY: u64 = 256 << 20;
 const SNAPSHOT_EVERY_IN_MEMORY: u64 = 64 << 20;
+
+/// Segments that a disk should have room for when its folder is made.
+const SEGMENTS_AT_LEAST: u64 = 16;
+/// Segments are not made smaller, since a batch must fit into half of one.
+const SMALLEST_SEGMENT: u64 = 4 << 20;
 
 /// A running broker. Dropping it stops it: what was acknowledged is durable, connections are closed.
 #[derive(Debug)]
@@ -250,12 +255,24 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
         }
         Storage::Folder(folder) => {
             let medium = DiskMedium::open(folder).map_err(|error| refused(error.into()))?;
-            let log = Options { durability: durability(config.durability), ..Options::disk() };
+            let segment_size = segment_size(&medium);
+            let log = Options { durability: durability(config.durability), segment_size, ..Options::disk() };
             let options = HostOptions { settings, log, cluster_id, snapshot_every: SNAPSHOT_EVERY };
             host::start(Arc::new(medium), options)
         }
     };
     started.map_err(|error| refused(error.into()))
+}
+
+/// The size of a new folder's segments: the usual one, or less on a small disk, where a few large ones would leave the log no room
+/// to free any.
+fn segment_size(medium: &DiskMedium) -> u64 {
+    let free = medium.free_space().unwrap_or(u64::MAX);
+    let mut size = Options::disk().segment_size;
+    while size > SMALLEST_SEGMENT && size > free / SEGMENTS_AT_LEAST {
+        size /= 2;
+    }
+    size
 }
 
 fn durability(durability: Durability) -> ottla_store::Durability {

@@ -19,6 +19,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run a broker (the default)
+    ///
+    /// Configuration comes from built-in defaults, then the file of --config, then KAFKA_... variables, then flags; the later
+    /// wins. Topics have Kafka's configuration keys too: see `ottla topic create --help`.
     Serve(serve::ServeArgs),
     #[command(flatten)]
     Cluster(cli::Command),
