@@ -218,7 +218,8 @@ class Member(threading.Thread, ConsumerRebalanceListener):
         try:
             self.c.subscribe([self.topic], listener=self)
             while self.going:
-                batches = self.c.poll(100)
+                # Longer than a rebalance takes: this client loses an assignment that arrives just when a poll gives up.
+                batches = self.c.poll(1500)
                 if batches or self.commits_always:
                     self.c.commit()
                 self.values.extend(r.value for batch in batches.values() for r in batch)
