@@ -6,7 +6,8 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::prelude::*;
 
 /// Exit code for a configuration that was refused.
 const BAD_CONFIG: u8 = 2;
@@ -96,9 +97,11 @@ async fn stop_signal() {
 }
 
 fn start_logging(filter: &str) -> Result<(), BadConfig> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| BadConfig::new("--log", error.to_string()))?;
+    let filter: Targets =
+        filter.parse().map_err(|error: ParseError| BadConfig::new("--log", error.to_string()))?;
     let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+    let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
     Ok(())
 }
 
