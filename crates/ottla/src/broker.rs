@@ -54,6 +54,9 @@ pub enum StartError {
         /// What the system says.
         source: io::Error,
     },
+    /// The data folder cannot be made or is in use; the message names it.
+    #[error(transparent)]
+    Folder(Box<dyn std::error::Error + Send + Sync>),
     /// The data cannot be opened.
     #[error("{place}: {source}")]
     Data {
@@ -254,7 +257,7 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
             host::start(Arc::new(MemoryMedium::new()), options)
         }
         Storage::Folder(folder) => {
-            let medium = DiskMedium::open(folder).map_err(|error| refused(error.into()))?;
+            let medium = DiskMedium::open(folder).map_err(|error| StartError::Folder(error.into()))?;
             let segment_size = segment_size(&medium);
             let log = Options { durability: durability(config.durability), segment_size, ..Options::disk() };
             let options = HostOptions { settings, log, cluster_id, snapshot_every: SNAPSHOT_EVERY };
