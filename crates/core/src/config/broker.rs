@@ -160,7 +160,7 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         Kind::Int(1, i32::MAX),
         "10000",
-        "how often overdue transactions are looked for, in milliseconds",
+        "accepted for Kafka's sake, has no effect here: overdue transactions are aborted when they are due",
     ),
     fixed(
         "transaction.max.timeout.ms",
@@ -201,8 +201,6 @@ pub struct Settings {
     pub retention_check_interval: Millis,
     /// `transaction.max.timeout.ms`.
     pub transaction_max_timeout: Millis,
-    /// `transaction.abort.timed.out.transaction.cleanup.interval.ms`.
-    pub transaction_abort_interval: Millis,
     /// `transactional.id.expiration.ms`.
     pub transactional_id_expiration: Millis,
     /// `producer.id.expiration.ms`.
@@ -294,7 +292,6 @@ impl Settings {
             delete_topic_enable: flag("delete.topic.enable"),
             retention_check_interval: millis("log.retention.check.interval.ms"),
             transaction_max_timeout: millis("transaction.max.timeout.ms"),
-            transaction_abort_interval: millis("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
             transactional_id_expiration: millis("transactional.id.expiration.ms"),
             producer_id_expiration: millis("producer.id.expiration.ms"),
             offsets_retention: Millis(number("offsets.retention.minutes") * 60_000),
