@@ -107,6 +107,14 @@ impl Host {
         arrived.await.map_err(|_| HostGone)
     }
 
+    /// Waits until everything the log holds now is durable: after it, what was peeked at before can be told.
+    ///
+    /// # Errors
+    /// The host is gone.
+    pub async fn settled(&self) -> Result<(), HostGone> {
+        self.read(|_, _| ()).await
+    }
+
     /// Writes a snapshot of the state once it is durable, so that the next start replays less. Returns when it is on disk.
     ///
     /// # Errors

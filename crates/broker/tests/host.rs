@@ -2,17 +2,24 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 use ottla_broker::host::{self, Host, HostGone, HostOptions, Started};
-use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic};
+use ottla_broker::{Advertised, Context, Limits, Server};
+use ottla_core::catalog::{CatalogAnswer, CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_core::{Answer, Input};
 use ottla_store::testing::{Fault, FaultMedium};
 use ottla_store::{Medium, MediumFile, MemoryMedium, Options};
 use ottla_types::TopicId;
+use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use ottla_wire::messages::{FetchRequest, ListOffsetsRequest, Request};
+use ottla_wire::{ErrorCode, Message, Text, frame};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 /// A medium whose syncs wait while the gate is shut.
 #[derive(Clone)]
@@ -197,4 +204,58 @@ async fn what_was_acknowledged_is_there_after_a_crash_and_a_snapshot_changes_not
     assert_eq!(topics(&last.host).await, 6);
     last.host.stop();
     last.thread.join().unwrap();
+}
+
+async fn call<R: Request>(mut peer: TcpStream, request: R, version: i16) -> R::Response {
+    let sent = frame::request(1, None, &request, version).unwrap();
+    peer.write_all(&sent.to_bytes()).await.unwrap();
+    let size = peer.read_u32().await.unwrap();
+    let mut answer = vec![0; size as usize];
+    peer.read_exact(&mut answer).await.unwrap();
+    let (_, mut body) = frame::read_response_header(&answer.into(), R::KEY, version).unwrap();
+    R::Response::decode(&mut body, version).unwrap()
+}
+
+/// A topic whose deletion a crash could still take back is not said to be gone, by any reader.
+#[tokio::test]
+async fn a_deletion_is_not_shown_before_it_is_durable() {
+    let medium = Gated::open(MemoryMedium::new());
+    let Started { host, reader, thread, .. } = start(Arc::new(medium.clone()));
+    let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
+    let context = Context::new(host.clone(), reader, advertised, "memory".to_owned()).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = Server::bind(listener, context, Limits::default()).unwrap();
+    let address = server.local_addr();
+    assert!(create(&host, "a").await.is_ok());
+    medium.shut(true);
+    let topics = vec![TopicRef::Name("a".to_owned())];
+    let deleting = host.clone();
+    let deleted = tokio::spawn(async move {
+        deleting.ask(|ticket| Input::DeleteTopics(DeleteTopics { ticket, topics })).await
+    });
+    while host.peek(|shard, _, _| shard.catalog().topics().count()).await.unwrap() > 0 {
+        tokio::task::yield_now().await;
+    }
+    let name = Text::from_static("a");
+    let partition = ListOffsetsPartition { timestamp: -1, ..Default::default() };
+    let topic = ListOffsetsTopic { name: name.clone(), partitions: vec![partition], ..Default::default() };
+    let list = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+    let topic = FetchTopic {
+        topic: name,
+        partitions: vec![FetchPartition { partition_max_bytes: 1024, ..Default::default() }],
+        ..Default::default()
+    };
+    let fetch = FetchRequest { max_bytes: 1024, topics: vec![topic], ..Default::default() };
+    let mut listed = Box::pin(call(TcpStream::connect(address).await.unwrap(), list, 1));
+    let mut fetched = Box::pin(call(TcpStream::connect(address).await.unwrap(), fetch, 4));
+    assert!(waits(&host, &mut listed).await, "ListOffsets told of a deletion that was not durable");
+    assert!(waits(&host, &mut fetched).await, "Fetch told of a deletion that was not durable");
+    medium.shut(false);
+    let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0;
+    assert_eq!(listed.await.topics[0].partitions[0].error_code, unknown);
+    assert_eq!(fetched.await.responses[0].partitions[0].error_code, unknown);
+    assert!(deleted.await.unwrap().is_ok());
+    server.stop().await;
+    host.stop();
+    thread.join().unwrap();
 }

@@ -82,7 +82,13 @@ async fn wait_for_enough(
             (planned, watch)
         });
         let (planned, watch) = look.await?;
-        let Some(watch) = watch else { return Ok(planned) };
+        let Some(watch) = watch else {
+            if planned.is_refused() {
+                // A topic that is gone or a log that starts later may not be durable yet.
+                ctx.host.settled().await?;
+            }
+            return Ok(planned);
+        };
         tokio::select! {
             () = watch.advanced() => {}
             () = sleep_until(deadline) => {}

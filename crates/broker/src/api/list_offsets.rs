@@ -33,9 +33,8 @@ pub(crate) async fn answer(
     let asks: Vec<Ask> =
         request.topics.iter().flat_map(|topic| Ask::all(topic, isolation, version)).collect();
     let looks = asks.clone();
-    let look = ctx
-        .host
-        .peek(move |shard, _, _| looks.iter().map(|ask| ask.look(shard, Offset(0))).collect::<Vec<_>>());
+    let look =
+        ctx.host.read(move |shard, _| looks.iter().map(|ask| ask.look(shard, Offset(0))).collect::<Vec<_>>());
     let mut rows = Vec::with_capacity(asks.len());
     for (ask, seen) in asks.iter().zip(look.await?) {
         let mut row = ask.settle(ctx, seen).await?;
@@ -109,7 +108,7 @@ impl Ask {
                 Ok(_) => {}
             }
             let (again, from) = (self.clone(), batch.last_offset.plus(1));
-            seen = ctx.host.peek(move |shard, _, _| again.look(shard, from)).await?;
+            seen = ctx.host.read(move |shard, _| again.look(shard, from)).await?;
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) async fn answer(
         };
         request.topics.into_iter().map(topic).collect()
     };
-    let topics = ctx.host.peek(move |shard, _, _| look(shard)).await?;
+    let topics = ctx.host.read(move |shard, _| look(shard)).await?;
     Ok(OffsetForLeaderEpochResponse { topics, ..Default::default() })
 }
 

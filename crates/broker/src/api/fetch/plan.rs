@@ -46,8 +46,12 @@ pub(super) struct Planned {
 impl Planned {
     /// True if there is nothing to wait for: enough bytes, or an error.
     pub(super) fn is_enough(&self, terms: Terms) -> bool {
-        let refused = |reading: &Reading| matches!(reading, Reading::Refused(_));
-        self.accessible >= terms.min_bytes || self.readings.iter().any(refused)
+        self.accessible >= terms.min_bytes || self.is_refused()
+    }
+
+    /// True if some partition cannot be read.
+    pub(super) fn is_refused(&self) -> bool {
+        self.readings.iter().any(|reading| matches!(reading, Reading::Refused(_)))
     }
 
     /// Bytes of records in the answer.
