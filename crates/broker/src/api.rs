@@ -205,6 +205,13 @@ impl Api {
     }
 }
 
+/// The versions of an API that this broker serves; `None` if it does not serve the API.
+///
+/// ApiVersions tells clients the same, but for Produce, which it says to start at 0 (T-08).
+pub fn served_versions(key: ApiKey) -> Option<Versions> {
+    APIS.iter().find(|api| api.key == key).map(Api::served)
+}
+
 fn reply<T: Response>(outcome: Outcome<T>, caller: &Caller, correlation_id: i32, version: i16) -> Reply {
     let (response, hold) = match outcome {
         Outcome::Send(response) => (response, None),

@@ -8,6 +8,7 @@ pub mod host;
 mod limits;
 mod net;
 
+pub use api::served_versions;
 pub use context::{Advertised, Context};
 pub use limits::Limits;
 pub use net::Server;

@@ -2,8 +2,10 @@
 //!
 //! Exit status: 0 done, 1 failed (one sentence on standard error says what, where and what to do), 2 wrong usage.
 
+mod apis;
 mod consume;
 mod demo;
+mod errors;
 mod failure;
 mod format;
 mod group;
@@ -21,7 +23,7 @@ use ottla_client::{Client, Options};
 use failure::Failure;
 use out::Out;
 
-/// The commands that talk to a running cluster.
+/// The commands: those that talk to a running cluster, then those that need none.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     #[command(visible_alias = "topics")]
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     #[command(visible_alias = "transactions")]
     Txn(txn::Txn),
     Demo(demo::Demo),
+    Apis(apis::Apis),
+    Errors(errors::Errors),
 }
 
 /// Which cluster to talk to, and how to show what it says.
@@ -108,6 +112,8 @@ fn execute(command: Command, out: &mut Out) -> Result<(), Failure> {
             Command::Group(command) => command.run(out).await,
             Command::Txn(command) => command.run(out).await,
             Command::Demo(command) => command.run(out).await,
+            Command::Apis(command) => command.run(out),
+            Command::Errors(command) => command.run(out),
         }
     })
 }
@@ -131,6 +137,9 @@ mod tests {
         #[command(subcommand)]
         _command: Command,
     }
+
+    /// The commands that talk to no cluster.
+    const ALONE: [&str; 3] = ["ottla serve", "ottla apis", "ottla errors"];
 
     /// Every command with the words that lead to it.
     fn commands() -> Vec<(String, clap::Command)> {
@@ -183,7 +192,8 @@ mod tests {
     #[test]
     fn every_command_that_talks_to_a_cluster_takes_the_shared_flags() {
         for (path, command) in commands() {
-            if command.has_subcommands() || path.contains("help") || path == "ottla serve" {
+            let alone = ALONE.contains(&path.as_str());
+            if command.has_subcommands() || path.contains("help") || alone {
                 continue;
             }
             for flag in ["bootstrap_server", "output", "timeout"] {
