@@ -46,7 +46,7 @@ mod config_rows;
 mod group_member;
 mod offset_topics;
 mod place;
-mod stored;
+pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 mod topic_error;

@@ -1,12 +1,15 @@
 //! What every API's answer has at hand, and who asks.
 
 use crate::Limits;
-use crate::api::Sessions;
+use crate::api::{Sessions, stored};
 use crate::host::{Host, HostGone};
 use crate::net::Allowance;
+use bytes::Bytes;
 use ottla_store::LogReader;
 use ottla_types::TopicId;
+use ottla_types::record::StoredBatch;
 use ottla_wire::{Text, Uuid};
+use std::io;
 use std::net::SocketAddr;
 
 /// What the answers to requests are made from.
@@ -58,6 +61,44 @@ impl Context {
             advertised,
             data_folder,
         })
+    }
+
+    /// The shard: what it holds can be read, and inputs can be put to it.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The log: where batches lie, how far it is durable.
+    pub fn reader(&self) -> &LogReader {
+        &self.reader
+    }
+
+    /// The number of this broker in its cluster.
+    pub fn node_id(&self) -> i32 {
+        self.node_id
+    }
+
+    /// The cluster id, of 22 characters.
+    pub fn cluster_id(&self) -> &str {
+        &self.cluster_id
+    }
+
+    /// The address that clients are told to connect to.
+    pub fn advertised(&self) -> &Advertised {
+        &self.advertised
+    }
+
+    /// Where the data is kept, as clients are shown it: a folder, or "memory".
+    pub fn data_folder(&self) -> &str {
+        &self.data_folder
+    }
+
+    /// The bytes of batches as consumers get them, a chunk for each.
+    ///
+    /// # Errors
+    /// The medium cannot be read, or a batch was deleted since it was found.
+    pub async fn read_batches(&self, batches: &[StoredBatch]) -> io::Result<Vec<Bytes>> {
+        stored::read(&self.reader, batches).await
     }
 }
 

@@ -1,9 +1,10 @@
 //! A broker in this process: started from a configuration, stopped when dropped.
 
-use crate::config::{BadConfig, Config, Durability, Storage};
+use crate::config::{BadConfig, Config, Durability, Http, Storage};
 use ottla_broker::host::{self, Host, HostOptions, Started};
 use ottla_broker::{Advertised, Context, Limits, Server};
 use ottla_store::{DiskMedium, Medium, MemoryMedium, Options};
+use ottla_web::{App, Web};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ pub struct Broker {
     address: SocketAddr,
     description: String,
     server: Option<Server>,
+    web: Option<Web>,
     host: Host,
     shard: Option<JoinHandle<()>>,
     failure: watch::Receiver<Option<String>>,
@@ -100,6 +102,7 @@ impl Broker {
         let advertised = advertised(config, &listener)?;
         let place = place(config);
         let limits = Limits::of(&config.settings()?);
+        let http = listen_http(&config.http)?;
         let started = start_host(config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -111,10 +114,15 @@ impl Broker {
         let bind = async {
             let context =
                 Context::new(host.clone(), reader, advertised, place).await.map_err(io::Error::other)?;
-            Server::bind(tokio::net::TcpListener::from_std(listener)?, context, limits)
+            let server = Server::bind(tokio::net::TcpListener::from_std(listener)?, context, limits)?;
+            let web = match http {
+                Some((listener, names)) => Some(start_web(listener, names, &server, &failure)?),
+                None => None,
+            };
+            Ok((server, web))
         };
-        let server = match enter(&runtime, bind) {
-            Ok(server) => server,
+        let (server, web) = match enter(&runtime, bind) {
+            Ok(both) => both,
             Err(source) => {
                 host.stop();
                 runtime.shutdown_background();
@@ -126,6 +134,7 @@ impl Broker {
             address,
             description,
             server: Some(server),
+            web,
             host,
             shard: Some(thread),
             failure,
@@ -136,6 +145,11 @@ impl Broker {
     /// The address clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the pages, metrics and health; none if HTTP is off or its default port was taken.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.web.as_ref().map(Web::local_addr)
     }
 
     /// The log and its medium, in a few words.
@@ -164,6 +178,7 @@ impl Broker {
     }
 
     fn finish(&mut self) {
+        drop(self.web.take());
         if let (Some(server), Some(runtime)) = (self.server.take(), self.runtime.take()) {
             // A runtime must not be entered or dropped inside another one, and this may be called from there.
             let host = self.host.clone();
@@ -188,7 +203,8 @@ impl Drop for Broker {
 
 impl Builder {
     fn from_storage(storage: Storage) -> Builder {
-        let config = Config { listen: "127.0.0.1:0".to_owned(), storage, ..Config::default() };
+        let listen = "127.0.0.1:0".to_owned();
+        let config = Config { listen, http: Http::Off, storage, ..Config::default() };
         Builder { config, settings: Vec::new() }
     }
 
@@ -203,6 +219,13 @@ impl Builder {
     #[must_use]
     pub fn advertise(mut self, address: impl Into<String>) -> Builder {
         self.config.advertise = Some(address.into());
+        self
+    }
+
+    /// Serves pages, metrics and health over HTTP at this address, `host:port`; port 0 takes a free one. Off unless asked for.
+    #[must_use]
+    pub fn http(mut self, address: impl Into<String>) -> Builder {
+        self.config.http = Http::At(address.into());
         self
     }
 
@@ -243,6 +266,36 @@ fn listen(address: &str) -> Result<TcpListener, StartError> {
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     Ok(listener)
+}
+
+/// The listener of HTTP, and the host name it was given.
+fn listen_http(http: &Http) -> Result<Option<(TcpListener, Vec<String>)>, StartError> {
+    match http {
+        Http::Off => Ok(None),
+        Http::At(address) => {
+            let name = address.rsplit_once(':').map_or(address.as_str(), |(name, _)| name);
+            Ok(Some((listen(address)?, vec![name.to_owned()])))
+        }
+        Http::IfFree => match listen(Http::DEFAULT) {
+            Ok(listener) => Ok(Some((listener, Vec::new()))),
+            Err(error) => {
+                tracing::warn!("{error}; no pages, metrics or health over HTTP; --http chooses an address");
+                Ok(None)
+            }
+        },
+    }
+}
+
+fn start_web(
+    listener: TcpListener,
+    names: Vec<String>,
+    server: &Server,
+    failure: &watch::Receiver<Option<String>>,
+) -> io::Result<Web> {
+    let address = listener.local_addr()?;
+    let app = App::new(Arc::clone(server.context()), failure.clone(), address, names)
+        .map_err(|error| io::Error::other(error.to_string()))?;
+    Web::start(tokio::net::TcpListener::from_std(listener)?, app)
 }
 
 fn start_host(config: &Config) -> Result<Started, StartError> {

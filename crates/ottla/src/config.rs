@@ -24,6 +24,38 @@ pub enum Storage {
     Folder(PathBuf),
 }
 
+/// Whether and where a broker serves its pages, metrics and health over HTTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Http {
+    /// Nowhere.
+    Off,
+    /// At [`Http::DEFAULT`], or nowhere if that is taken, which is warned of.
+    #[default]
+    IfFree,
+    /// At this address, `host:port`; port 0 takes a free one. That it is taken is an error.
+    At(String),
+}
+
+impl Http {
+    /// The address if none is given.
+    pub const DEFAULT: &str = "127.0.0.1:9080";
+}
+
+impl std::str::FromStr for Http {
+    type Err = String;
+
+    /// `off`, or `host:port`.
+    fn from_str(text: &str) -> Result<Http, String> {
+        match text.rsplit_once(':') {
+            _ if text == "off" => Ok(Http::Off),
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(Http::At(text.to_owned()))
+            }
+            _ => Err(format!("'{text}' is neither host:port nor off")),
+        }
+    }
+}
+
 /// All a broker is started with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -31,6 +63,8 @@ pub struct Config {
     pub listen: String,
     /// Address told to clients, as `host:port`; none for the one each client connected to.
     pub advertise: Option<String>,
+    /// Where HTTP is served.
+    pub http: Http,
     /// Where data is kept.
     pub storage: Storage,
     /// When a write counts as durable.
@@ -44,6 +78,7 @@ impl Default for Config {
         Config {
             listen: "127.0.0.1:9092".to_owned(),
             advertise: None,
+            http: Http::default(),
             storage: Storage::Folder(PathBuf::from("./ottla-data")),
             durability: Durability::Disk,
             broker: BTreeMap::new(),
@@ -92,12 +127,13 @@ impl Config {
             match key.as_str() {
                 "listen" => self.listen = string(source, &key, &value)?,
                 "advertise" => self.advertise = Some(string(source, &key, &value)?),
+                "http" => self.http = http(source, &string(source, &key, &value)?)?,
                 "data" => self.storage = Storage::Folder(string(source, &key, &value)?.into()),
                 "memory" => self.merge_memory(source, &value)?,
                 "durability" => self.durability = durability(source, &string(source, &key, &value)?)?,
                 "broker" => self.merge_broker(source, "", value)?,
                 _ => {
-                    let known = "listen, advertise, data, memory, durability and the table [broker]";
+                    let known = "listen, advertise, http, data, memory, durability and the table [broker]";
                     return Err(BadConfig::new(source, format!("unknown key '{key}'; there are {known}")));
                 }
             }
@@ -194,6 +230,10 @@ fn string(source: &str, key: &str, value: &toml::Value) -> Result<String, BadCon
     text.ok_or_else(|| BadConfig::new(source, format!("'{key}' must be a string, in quotes")))
 }
 
+fn http(source: &str, text: &str) -> Result<Http, BadConfig> {
+    text.parse().map_err(|why| BadConfig::new(source, format!("'http': {why}")))
+}
+
 fn durability(source: &str, text: &str) -> Result<Durability, BadConfig> {
     match text {
         "disk" => Ok(Durability::Disk),
@@ -239,9 +279,9 @@ mod tests {
     #[test]
     fn a_file_may_write_kafkas_names_with_or_without_quotes() {
         let mut config = Config::default();
-        let text = "listen = \"[::1]:9092\"\n[broker]\nnum.partitions = 3\n\"log.retention.ms\" = 1000\n";
+        let text = "listen = \"[::1]:9092\"\nhttp = \"off\"\n[broker]\nnum.partitions = 3\n\"log.retention.ms\" = 1000\n";
         config.merge_toml("test", text).unwrap();
-        assert_eq!(config.listen, "[::1]:9092");
+        assert_eq!((config.listen.as_str(), &config.http), ("[::1]:9092", &Http::Off));
         let settings = config.settings().unwrap();
         assert_eq!(
             (settings.num_partitions, settings.value("log.retention.ms").unwrap().as_str()),
@@ -259,6 +299,8 @@ mod tests {
         );
         let error = config.merge_toml("config file x", "[broker]\nnum.partitions = 0").unwrap_err();
         assert!(error.to_string().starts_with("config file x: 'num.partitions' cannot be '0'"), "{error}");
+        let error = config.merge_toml("config file x", "http = \"9080\"").unwrap_err();
+        assert_eq!(error.to_string(), "config file x: 'http': '9080' is neither host:port nor off");
         let error = config.merge_toml("config file x", "port = 1").unwrap_err();
         assert!(error.to_string().contains("unknown key 'port'"), "{error}");
     }

@@ -16,4 +16,4 @@ mod broker;
 mod config;
 
 pub use broker::{Broker, Builder, Failed, StartError};
-pub use config::{BadConfig, Config, Durability, Storage};
+pub use config::{BadConfig, Config, Durability, Http, Storage};

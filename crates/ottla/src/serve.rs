@@ -1,7 +1,7 @@
 //! `ottla serve`: runs a broker until it is told to stop, or its log fails.
 
 use ottla::Broker;
-use ottla::{BadConfig, Config, Durability, Storage};
+use ottla::{BadConfig, Config, Durability, Http, Storage};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,6 +21,9 @@ pub(crate) struct ServeArgs {
     /// Address told to clients, when it is not the one listened on (containers, port mappings)
     #[arg(long, value_name = "HOST:PORT", env = "OTTLA_ADVERTISE")]
     advertise: Option<String>,
+    /// Address of the pages, metrics and health over HTTP, or off [default: 127.0.0.1:9080, if it is free]
+    #[arg(long, value_name = "HOST:PORT|off", env = "OTTLA_HTTP")]
+    http: Option<Http>,
     /// Folder that keeps the data; made if it does not exist [default: ./ottla-data]
     #[arg(long, value_name = "FOLDER", env = "OTTLA_DATA", conflicts_with = "memory")]
     data: Option<PathBuf>,
@@ -33,7 +36,7 @@ pub(crate) struct ServeArgs {
     /// Broker configuration under Kafka's names, for example --set num.partitions=3; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
-    /// TOML file with listen, advertise, data, memory, durability and a table [broker] of Kafka's names
+    /// TOML file with listen, advertise, http, data, memory, durability and a table [broker] of Kafka's names
     #[arg(long, value_name = "FILE", env = "OTTLA_CONFIG")]
     config: Option<PathBuf>,
     /// What to log to stderr: error, warn, info, debug, or a filter such as ottla_broker=debug
@@ -59,7 +62,8 @@ pub(crate) fn run(args: &ServeArgs, started: Instant) -> ExitCode {
         }
     };
     let (address, millis) = (broker.address(), started.elapsed().as_secs_f64() * 1e3);
-    println!("Ottla serves on {address}, {}, ready after {millis:.1} ms", broker.describe());
+    let pages = broker.http_address().map_or_else(String::new, |http| format!(", pages at http://{http}"));
+    println!("Ottla serves on {address}{pages}, {}, ready after {millis:.1} ms", broker.describe());
     let failed = wait(&broker);
     match failed.map_or_else(|| broker.stop(), Err) {
         Ok(()) => ExitCode::SUCCESS,
@@ -118,6 +122,9 @@ fn config(args: &ServeArgs) -> Result<Config, BadConfig> {
     }
     if args.advertise.is_some() {
         config.advertise.clone_from(&args.advertise);
+    }
+    if let Some(http) = &args.http {
+        config.http.clone_from(http);
     }
     if let Some(folder) = &args.data {
         config.storage = Storage::Folder(folder.clone());

@@ -13,7 +13,7 @@ pub(super) async fn bytes(reader: &LogReader, batch: &StoredBatch) -> io::Result
 }
 
 /// The bytes of batches, a chunk for each.
-pub(super) async fn read(reader: &LogReader, batches: &[StoredBatch]) -> io::Result<Vec<Bytes>> {
+pub(crate) async fn read(reader: &LogReader, batches: &[StoredBatch]) -> io::Result<Vec<Bytes>> {
     let at_hand: Vec<Option<Bytes>> = batches.iter().map(|batch| recent(reader, batch)).collect();
     if at_hand.iter().all(Option::is_some) {
         return Ok(at_hand.into_iter().flatten().collect());

@@ -21,12 +21,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How much longer than the connections themselves the server waits for them.
 const STOP_MARGIN: Duration = Duration::from_millis(500);
 
-/// A listener at work. Dropping it ends it and its connections at once; [`Server::stop`] lets them finish.
+/// A broker that serves. Dropping it ends it and its connections at once; [`Server::stop`] lets them finish.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
-    stop: watch::Sender<bool>,
-    accepting: JoinHandle<()>,
+    context: Arc<Context>,
+    listening: Listening,
 }
 
 impl Server {
@@ -39,29 +38,57 @@ impl Server {
             context.advertised.port = listener.local_addr()?.port();
         }
         context.answers = Allowance::new(limits.max_response_bytes);
-        Server::start(listener, Arc::new(Dispatch(Arc::new(context))), limits)
+        let context = Arc::new(context);
+        let listening = Listening::start(listener, Arc::new(Dispatch(Arc::clone(&context))), limits)?;
+        Ok(Server { context, listening })
     }
 
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.listening.address
+    }
+
+    /// What its answers are made from.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Stops accepting and reading, lets answers that are under way leave within [`Limits::stop_grace`], closes all connections.
+    pub async fn stop(self) {
+        self.listening.stop().await;
+    }
+}
+
+/// A listener at work, whoever answers. Dropping it ends it and its connections at once.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+impl Listening {
     pub(crate) fn start<A: Answerer>(
         listener: TcpListener,
         answerer: Arc<A>,
         limits: Limits,
-    ) -> io::Result<Server> {
+    ) -> io::Result<Listening> {
         let address = listener.local_addr()?;
         let (stop, stopping) = watch::channel(false);
         let budget = Arc::new(Budget::new(limits.max_queued_bytes, limits.max_request_bytes));
         let house = House { answerer, limits: Arc::new(limits), budget, stopping };
         let accepting = tokio::spawn(house.accept_all(listener));
-        Ok(Server { address, stop, accepting })
+        Ok(Listening { address, stop, accepting })
     }
 
     /// The address it listens on.
-    pub fn local_addr(&self) -> SocketAddr {
+    #[cfg(test)]
+    pub(crate) fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops accepting and reading, lets answers that are under way leave within [`Limits::stop_grace`], closes all connections.
-    pub async fn stop(mut self) {
+    /// See [`Server::stop`].
+    pub(crate) async fn stop(mut self) {
         self.stop.send_replace(true);
         if let Err(error) = (&mut self.accepting).await
             && error.is_panic()
@@ -71,7 +98,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Listening {
     fn drop(&mut self) {
         self.accepting.abort();
     }

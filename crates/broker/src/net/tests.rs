@@ -1,6 +1,7 @@
 //! Sockets against peers that misbehave, with an answerer that does what the request says.
 
-use super::{Answerer, Answering, Reply, Server};
+use super::server::Listening;
+use super::{Answerer, Answering, Reply};
 use crate::Limits;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::net::SocketAddr;
@@ -71,7 +72,7 @@ impl Answerer for Script {
 }
 
 struct World {
-    server: Server,
+    server: Listening,
     events: mpsc::UnboundedReceiver<Event>,
     release: watch::Sender<u8>,
 }
@@ -81,7 +82,7 @@ async fn world(limits: Limits) -> World {
     let (release, released) = watch::channel(0);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let script = Script { events: events_in, released };
-    let server = Server::start(listener, Arc::new(script), limits).unwrap();
+    let server = Listening::start(listener, Arc::new(script), limits).unwrap();
     World { server, events, release }
 }
 

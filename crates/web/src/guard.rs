@@ -1,0 +1,103 @@
+//! What stands before every route: which host names are answered to, and what browsers may do with an answer.
+//!
+//! A page elsewhere can point a name of its own at this address (DNS rebinding) and then read everything as its own. So a
+//! request must name the broker by an IP address, by localhost or by a name it was given. Forms that change something carry a
+//! token that other sites cannot read, and are refused if the browser says that they come from elsewhere.
+
+use crate::App;
+use crate::asked::{JSON, Refusal};
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Nothing but what this server sends itself, no frames, no inline script.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/// What programs ask for, under whatever name they know this machine by.
+const FOR_PROGRAMS: [&str; 3] = ["/health", "/ready", "/metrics"];
+
+/// Checks the host, then answers, with headers that bind browsers.
+pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let mut response = match check_host(&app, request.headers(), path) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) if path.starts_with(JSON) => refusal.as_json(),
+        Err(refusal) => refusal.as_html(),
+    };
+    let headers = response.headers_mut();
+    // A page with an inline script of its own brings its own policy.
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
+    let fixed = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn check_host(app: &App, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
+    if !app.address.ip().is_loopback() && FOR_PROGRAMS.contains(&path) {
+        return Ok(());
+    }
+    let host = host(headers).ok_or_else(|| Refusal::bad("the request names no host"))?;
+    let name = host.host().trim_matches(['[', ']']).to_ascii_lowercase();
+    let known = name.parse::<IpAddr>().is_ok()
+        || name == "localhost"
+        || name.ends_with(".localhost")
+        || app.names.contains(&name);
+    if known {
+        return Ok(());
+    }
+    let why = format!(
+        "this broker does not answer to the name {name:?}, which may be another site's: use its IP address or localhost, or start \
+         it with --http or --advertise and that name"
+    );
+    Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, why))
+}
+
+fn host(headers: &HeaderMap) -> Option<Authority> {
+    let mut all = headers.get_all(header::HOST).iter();
+    let host = all.next()?.to_str().ok()?.parse().ok();
+    host.filter(|_| all.next().is_none())
+}
+
+/// Refuses a form that another site sent, or that does not carry our token.
+///
+/// # Errors
+/// It is not from one of our own pages.
+pub(crate) fn check_form(app: &App, headers: &HeaderMap, token: Option<&str>) -> Result<(), Refusal> {
+    let refused = |why: &str| {
+        Err(Refusal::new(StatusCode::FORBIDDEN, format!("{why}: go back, reload the page and try again")))
+    };
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    if site.is_some_and(|site| site != b"same-origin") {
+        return refused("the form was sent from another site");
+    }
+    if let Some(origin) = headers.get(header::ORIGIN) {
+        let origin = origin.to_str().unwrap_or_default();
+        let own = host(headers).is_some_and(|host| {
+            origin.split_once("://").is_some_and(|(_, origin)| origin.eq_ignore_ascii_case(host.as_str()))
+        });
+        if !own {
+            return refused("the form was sent from another site");
+        }
+    }
+    if token.is_some_and(|token| same(token.as_bytes(), app.token.as_bytes())) {
+        return Ok(());
+    }
+    refused("the form does not carry this broker's token, as after a restart")
+}
+
+/// Compares without telling by its time where the difference is.
+fn same(left: &[u8], right: &[u8]) -> bool {
+    left.len() == right.len() && left.iter().zip(right).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
+}

@@ -1,0 +1,40 @@
+//! Which path is answered by what.
+
+use crate::App;
+use crate::asked::{JSON, Refusal, page, typed};
+use crate::{guard, health, pages, shell};
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::response::Response;
+use axum::routing::get;
+use std::sync::Arc;
+
+/// All routes, behind the guard. Built when the first connection comes, so that a start costs nothing.
+pub fn routes(app: Arc<App>) -> Router {
+    let router = Router::new()
+        .route("/health", get(health::health))
+        .route("/ready", get(health::ready))
+        .route("/style.css", get(async || typed("text/css; charset=utf-8", shell::STYLE)))
+        .route("/refresh.js", get(async || typed("text/javascript; charset=utf-8", shell::SCRIPT)));
+    let router = page(router, "/", pages::overview::overview);
+    router
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(not_that_way)
+        .layer(from_fn_with_state(Arc::clone(&app), guard::guard))
+        .with_state(app)
+}
+
+async fn nothing_here(uri: Uri) -> Response {
+    let refusal = Refusal::missing("there is nothing at this address; the start page is at /");
+    refused(&uri, &refusal)
+}
+
+async fn not_that_way(uri: Uri, method: Method) -> Response {
+    let why = format!("this address does not take {method}");
+    refused(&uri, &Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why))
+}
+
+fn refused(uri: &Uri, refusal: &Refusal) -> Response {
+    if uri.path().starts_with(JSON) { refusal.as_json() } else { refusal.as_html() }
+}
