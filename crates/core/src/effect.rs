@@ -3,7 +3,7 @@
 use crate::catalog::CatalogAnswer;
 use crate::group::GroupAnswer;
 use crate::offsets::OffsetAnswer;
-use crate::ops::{Appended, DeleteRecordsError, MarkerError, ProduceError};
+use crate::ops::{Appended, DeleteRecordsError, MarkerError, NotOpen, ProduceError};
 use crate::transaction::{EndError, InitError, TransactionError};
 use ottla_types::record::LogRecord;
 use ottla_types::{Offset, ProducerEpoch, ProducerId, TopicPartition};
@@ -45,6 +45,8 @@ pub enum Answer {
     TransactionEnded(Result<(ProducerId, ProducerEpoch), EndError>),
     /// To WriteTxnMarkers: for each marker a result for each partition, in order.
     MarkersWritten(Vec<Vec<Result<(), MarkerError>>>),
+    /// To AbortTransaction.
+    TransactionAborted(Result<(), NotOpen>),
     /// To DeleteRecords: for each partition the first offset that can be read afterwards, in order.
     RecordsDeleted(Vec<Result<Offset, DeleteRecordsError>>),
     /// To the inputs of groups.

@@ -30,6 +30,8 @@ pub enum Input {
     EndTxn(ops::EndTxn),
     /// WriteTxnMarkers.
     WriteTxnMarkers(ops::WriteTxnMarkers),
+    /// An administrator ends an open transaction.
+    AbortTransaction(ops::AbortTransaction),
     /// DeleteRecords.
     DeleteRecords(ops::DeleteRecords),
     /// JoinGroup.

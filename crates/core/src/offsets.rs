@@ -76,6 +76,28 @@ impl Offsets {
         })
     }
 
+    /// What a producer's open transaction has staged: group, partition, offset. It takes effect when the transaction commits.
+    pub fn staged(
+        &self,
+        producer_id: ProducerId,
+    ) -> impl Iterator<Item = (&str, TopicPartition, &CommittedOffset)> {
+        let groups = self.stagers.get(&producer_id).into_iter().flatten();
+        let staged = groups.filter_map(move |group_id| {
+            Some((group_id.as_str(), self.groups.get(group_id)?.staged.get(&producer_id)?))
+        });
+        staged.flat_map(|(group_id, offsets)| {
+            offsets.iter().map(move |(at, placed)| (group_id, *at, &placed.value))
+        })
+    }
+
+    /// The producers whose open transactions have an offset staged for this partition of a group.
+    pub fn stagers(&self, group_id: &str, partition: TopicPartition) -> impl Iterator<Item = ProducerId> {
+        let staged = self.groups.get(group_id).into_iter().flat_map(|group| &group.staged);
+        staged
+            .filter(move |(_, offsets)| offsets.contains_key(&partition))
+            .map(|(producer_id, _)| *producer_id)
+    }
+
     pub(crate) fn apply_committed(&mut self, position: LogPosition, record: &OffsetsCommitted) {
         let committed = &mut self.groups.entry(record.group_id.clone()).or_default().committed;
         for (partition, value) in &record.offsets {

@@ -16,6 +16,7 @@ mod retention;
 mod table;
 mod view;
 
+pub use open::Holder;
 pub(crate) use producer::{ProducerRefusal, Verdict};
 pub(crate) use retention::Keep;
 pub use table::Partitions;
@@ -72,9 +73,19 @@ impl Partition {
         unstable.min(self.high_watermark)
     }
 
+    /// What holds the last stable offset below the high watermark; none if nothing does.
+    pub fn holder(&self) -> Option<Holder> {
+        self.open.earliest().filter(|holder| holder.first_offset() < self.high_watermark)
+    }
+
     /// Bytes of all batches that can be read.
     pub fn bytes(&self) -> u64 {
         self.index.bytes()
+    }
+
+    /// How many producers are known.
+    pub fn producer_count(&self) -> usize {
+        self.producers.count()
     }
 
     /// All known producers, by id (T-230).

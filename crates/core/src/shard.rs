@@ -62,6 +62,7 @@ impl Shard {
             Input::AddOffsetsToTxn(ask) => self.add_offsets(now, ask, out),
             Input::EndTxn(ask) => self.end_txn(now, ask, out),
             Input::WriteTxnMarkers(ask) => self.write_txn_markers(now, ask, out),
+            Input::AbortTransaction(ask) => self.abort_transaction(now, &ask, out),
             Input::DeleteRecords(ask) => self.delete_records(ask, out),
             Input::JoinGroup(ask) => self.groups.join(now, ask, out),
             Input::SyncGroup(ask) => self.groups.sync(now, ask, out),

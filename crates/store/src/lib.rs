@@ -25,6 +25,7 @@ mod ring;
 mod scan;
 mod shared;
 mod snapshot;
+mod stats;
 pub mod testing;
 mod writer;
 
@@ -38,3 +39,4 @@ pub use open::{Cut, Opened, Recovered, Replayed};
 pub use options::{Durability, Hooks, Options};
 pub use reader::LogReader;
 pub use snapshot::Snapshotter;
+pub use stats::{DURATIONS, Histogram, HistogramView, LogStats};

@@ -2,6 +2,7 @@
 
 use crate::files::segment_name;
 use crate::shared::Shared;
+use crate::stats::LogStats;
 use bytes::Bytes;
 use ottla_types::LogPosition;
 use std::io;
@@ -27,6 +28,26 @@ impl LogReader {
     /// Bytes of the largest record that the log takes: half a segment.
     pub fn largest_record(&self) -> u64 {
         self.shared.geometry().largest_entry()
+    }
+
+    /// The end of what is durable.
+    pub fn durable(&self) -> LogPosition {
+        LogPosition(self.shared.durable())
+    }
+
+    /// The end of what was accepted.
+    pub fn end(&self) -> LogPosition {
+        LogPosition(self.shared.lock().end())
+    }
+
+    /// Bytes that can still be written to the medium, as far as known. Asks the system.
+    pub fn free_space(&self) -> io::Result<u64> {
+        self.shared.files.medium.free_space()
+    }
+
+    /// Figures since the log was opened.
+    pub fn stats(&self) -> &LogStats {
+        &self.shared.stats
     }
 
     /// The `len` bytes from `position` on, if they are in memory. Never blocks.

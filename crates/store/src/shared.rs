@@ -5,6 +5,7 @@ use crate::error::LogFailure;
 use crate::files::Files;
 use crate::options::{Durability, Hooks, Options};
 use crate::ring::Ring;
+use crate::stats::LogStats;
 use crate::writer::Written;
 use ottla_layout::{GROUP_CAP, GROUP_HEADER, Geometry, align_up};
 use ottla_types::LogPosition;
@@ -139,6 +140,7 @@ pub(crate) struct Shared {
     pub(crate) pool: Arc<Pool>,
     pub(crate) ring: Ring,
     pub(crate) epoch: u32,
+    pub(crate) stats: LogStats,
     state: Mutex<State>,
     /// Wakes the writer.
     pub(crate) work: Condvar,
@@ -167,6 +169,7 @@ impl Shared {
             pool: Pool::new(POOL),
             ring: Ring::new(options.recent),
             epoch: written.epoch,
+            stats: LogStats::new(),
             work: Condvar::new(),
             progress: Condvar::new(),
             chores: Condvar::new(),

@@ -2,10 +2,12 @@
 
 use crate::error::LogFailure;
 use crate::files::segment_name;
+use crate::medium::MediumFile;
 use crate::shared::{OpenGroup, Shared};
 use ottla_layout::{GroupHeader, seal_group};
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// The end of the chain as written.
 #[derive(Clone, Copy, Debug)]
@@ -97,9 +99,11 @@ impl Shared {
         let offset = self.geometry().offset_of(group.position);
         file.write_at(group.buffer.as_ref(), offset).map_err(failure("writing"))?;
         if self.syncs() {
-            file.sync().map_err(failure("syncing"))?;
+            self.timed_sync(&*file).map_err(failure("syncing"))?;
             written.synced = end;
         }
+        self.stats.group_bytes.record(group.buffer.len() as u64);
+        self.stats.group_records.record(u64::from(group.entries));
         written.sequence += 1;
         written.checksum = checksum;
         written.end = end;
@@ -125,8 +129,15 @@ impl Shared {
     }
 
     pub(crate) fn sync_segment(&self, number: u64) -> Result<(), LogFailure> {
-        let synced = self.files.segment(number).and_then(|file| file.sync());
+        let synced = self.files.segment(number).and_then(|file| self.timed_sync(&*file));
         synced.map_err(|error| failure(number, "syncing", error))
+    }
+
+    fn timed_sync(&self, file: &dyn MediumFile) -> io::Result<()> {
+        let begun = Instant::now();
+        let synced = file.sync();
+        self.stats.syncs.record(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        synced
     }
 
     /// Waits until the filler is done with a range that the writer needs.

@@ -4,7 +4,7 @@
 //! calls the field ignorable; decoding leaves the fields that a version lacks at their defaults.
 
 use crate::tables;
-use crate::{ApiInfo, ApiKey, DecodeError, EncodeError, Reader, Versions, Writer};
+use crate::{ApiInfo, ApiKey, DecodeError, EncodeError, ErrorCode, Reader, Versions, Writer};
 use bytes::Bytes;
 
 /// A message: something with versions that can be written and read.
@@ -75,14 +75,17 @@ pub trait Request: Message {
 pub trait Response: Message {
     /// The API.
     const KEY: ApiKey;
+
+    /// Shows every error code in the response, [`ErrorCode::NONE`] included.
+    fn error_codes(&self, see: &mut dyn FnMut(ErrorCode));
 }
 
 /// What generated modules use.
 mod prelude {
     pub(super) use super::{Message, Request, Response};
     pub(super) use crate::{
-        ApiKey, At, DecodeError, EncodeError, Numbers, Reader, Records, Tags, Text, Uuid, Versions, Writer,
-        tables,
+        ApiKey, At, DecodeError, EncodeError, ErrorCode, Numbers, Reader, Records, Tags, Text, Uuid,
+        Versions, Writer, tables,
     };
     pub(super) use bytes::Bytes;
 }

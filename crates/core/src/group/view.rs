@@ -74,6 +74,8 @@ pub struct GroupListing<'a> {
     pub protocol_type: &'a str,
     /// Its state.
     pub state: GroupState,
+    /// How many members it has.
+    pub members: usize,
 }
 
 impl Group {
@@ -91,6 +93,7 @@ impl Group {
             group_id: &self.id,
             protocol_type: self.protocol_type.as_deref().unwrap_or_default(),
             state: self.state_view(),
+            members: self.members.len(),
         }
     }
 

@@ -8,6 +8,34 @@
 use ottla_types::{Offset, ProducerId};
 use std::collections::BTreeSet;
 
+/// The transaction that holds back the last stable offset of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// It is open.
+    Open {
+        /// Its first offset on the partition.
+        first_offset: Offset,
+        /// Its producer.
+        producer_id: ProducerId,
+    },
+    /// It ended, but that is not durable yet.
+    Settling {
+        /// Its first offset on the partition.
+        first_offset: Offset,
+        /// The offset of its marker.
+        marker_offset: Offset,
+    },
+}
+
+impl Holder {
+    /// Its first offset on the partition.
+    pub fn first_offset(self) -> Offset {
+        match self {
+            Holder::Open { first_offset, .. } | Holder::Settling { first_offset, .. } => first_offset,
+        }
+    }
+}
+
 /// Transactions by their first offset on the partition.
 #[derive(Debug, Default)]
 pub(super) struct OpenTransactions {
@@ -33,8 +61,21 @@ impl OpenTransactions {
 
     /// The first offset of the earliest one.
     pub(super) fn first(&self) -> Option<Offset> {
-        let open = self.open.first().map(|(first, _)| *first);
-        let settling = self.settling.first().map(|(first, _)| *first);
-        open.into_iter().chain(settling).min()
+        self.earliest().map(Holder::first_offset)
+    }
+
+    /// The earliest one.
+    pub(super) fn earliest(&self) -> Option<Holder> {
+        let open = self.open.first();
+        let open = open.map(|(first_offset, producer_id)| Holder::Open {
+            first_offset: *first_offset,
+            producer_id: *producer_id,
+        });
+        let settling = self.settling.first();
+        let settling = settling.map(|(first_offset, marker_offset)| Holder::Settling {
+            first_offset: *first_offset,
+            marker_offset: *marker_offset,
+        });
+        open.into_iter().chain(settling).min_by_key(|holder| holder.first_offset())
     }
 }

@@ -46,6 +46,10 @@ impl Producers {
         self.known.values()
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.known.len()
+    }
+
     pub(super) fn get(&self, id: ProducerId) -> Option<&ProducerState> {
         self.known.get(&id)
     }

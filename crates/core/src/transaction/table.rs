@@ -4,6 +4,7 @@ use super::ids::ProducerIds;
 use super::{End, EndError, Ended, Ending, Init, InitError, Transaction, TransactionClaim, TransactionError};
 use crate::config::Settings;
 use crate::effect::Effects;
+use crate::ops::AbortTransaction;
 use ottla_types::record::{
     LogRecord, ProducerIdsReserved, TransactionEnded, TransactionExtended, TransactionForgotten,
     TransactionState, TransactionStatus, TransactionUpdated,
@@ -84,6 +85,21 @@ impl Transactions {
         self.table.get(transactional_id)
     }
 
+    /// How many transactions are open.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// How many transactional ids are known.
+    pub fn count(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The open transactions, the one that times out first in front.
+    pub fn open(&self) -> impl Iterator<Item = &Transaction> {
+        self.open.iter().filter_map(|(_, transactional_id)| self.table.get(transactional_id))
+    }
+
     /// All transactional ids, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Transaction> {
         self.table.values()
@@ -156,6 +172,21 @@ impl Transactions {
                 Ok(EndOutcome::Now(Decision { ended, partitions: known.partitions.clone() }))
             }
         }
+    }
+
+    /// The abort that an administrator asks for; none if no such transaction is open.
+    pub(crate) fn abort(
+        &mut self,
+        now: Millis,
+        ask: &AbortTransaction,
+        out: &mut Effects,
+    ) -> Option<Decision> {
+        let known = self.table.get(&ask.transactional_id)?;
+        let state = &known.state;
+        let asked = (ask.producer_id, ask.producer_epoch, ask.started);
+        let is_it = state.status == TransactionStatus::Ongoing
+            && asked == (state.producer_id, state.epoch, state.started);
+        is_it.then(|| fence(&mut self.ids, known, now, out))
     }
 
     /// The abort of the transaction that has been overdue for longest (T-140).

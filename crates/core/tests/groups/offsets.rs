@@ -172,6 +172,23 @@ fn t_180_t_181_staged_offsets_show_when_they_are_committed() {
 }
 
 #[test]
+fn t_180_what_a_transaction_has_staged_is_seen_until_it_ends() {
+    let mut world = World::new();
+    let owner = world.init("t");
+    world.stage("t", owner, p(0), 2);
+    world.stage("t", owner, p(1), 7);
+    let staged = |world: &World| {
+        let seen = world.shard.offsets().staged(owner.0);
+        seen.map(|(group, at, offset)| (group.to_owned(), at, offset.offset.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(staged(&world), [("g".to_owned(), p(0), 2), ("g".to_owned(), p(1), 7)]);
+    assert_eq!(world.shard.offsets().stagers("g", p(1)).collect::<Vec<_>>(), [owner.0]);
+    world.end("t", owner, true);
+    assert_eq!(staged(&world), []);
+    assert_eq!(world.shard.offsets().stagers("g", p(1)).count(), 0);
+}
+
+#[test]
 fn t_182_all_offsets_are_those_with_a_committed_value() {
     let mut world = World::new();
     world.commit(&nobody(), p(0), 1).unwrap();

@@ -1,7 +1,9 @@
 //! EndTxn: the tables of section 9, each cell, at epochs 0, 32765 and 32766.
 
 use crate::world::{Owner, World, at, owner};
+use ottla_core::ops::{AbortTransaction, NotOpen};
 use ottla_core::transaction::EndError::{self, Fenced, InvalidState, UnknownProducer};
+use ottla_core::{Answer, Input, Ticket};
 use ottla_types::record::{LogRecord, TransactionState, TransactionStatus, TransactionUpdated};
 use ottla_types::{LogPosition, Millis, ProducerEpoch, ProducerId};
 
@@ -265,4 +267,52 @@ fn t_110_t_141_after_a_timeout_the_owner_recovers_by_aborting() {
     // B-08, T-103: the late commit is told to start over, not that its state is invalid.
     assert_eq!(world.end("a", me, true, true), Err(Fenced));
     assert_eq!(world.end("a", me, false, true), Ok((me.0, me.1.bumped())));
+}
+
+/// An administrator's abort of the transaction of "a" that is open, or of one that started at another time.
+fn abort(world: &mut World, owner: Owner, started: Millis) -> Result<(), NotOpen> {
+    let ask = AbortTransaction {
+        ticket: Ticket(0),
+        transactional_id: "a".to_owned(),
+        producer_id: owner.0,
+        producer_epoch: owner.1,
+        started,
+    };
+    match world.ask(Input::AbortTransaction(ask)) {
+        Answer::TransactionAborted(result) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn t_140_t_141_an_administrators_abort_is_a_timeout_that_comes_early() {
+    let mut world = World::new();
+    let me = world.init("a", None).unwrap();
+    world.write_in("a", me, at(1, 0), 0).unwrap();
+    let started = world.shard.transactions().get("a").unwrap().state().started;
+    assert_eq!(abort(&mut world, me, started), Ok(()));
+    let ended = ended_records(&world)[0];
+    assert_eq!((ended.marker.commit, ended.marker.producer_epoch), (false, me.1.bumped()));
+    assert_eq!(ended.partitions, [(at(1, 0), ottla_types::Offset(1))]);
+    assert_eq!(world.end("a", me, true, true), Err(Fenced));
+    assert_eq!(world.end("a", me, false, true), Ok((me.0, me.1.bumped())));
+    assert_eq!(world.replayed().snapshot(), world.shard.snapshot());
+}
+
+#[test]
+fn t_140_only_the_transaction_that_was_meant_is_aborted() {
+    let mut world = World::new();
+    let me = world.init("a", None).unwrap();
+    let now = world.now;
+    assert_eq!(abort(&mut world, me, now), Err(NotOpen), "none is open");
+    world.write_in("a", me, at(1, 0), 0).unwrap();
+    let first = world.shard.transactions().get("a").unwrap().state().started;
+    world.end("a", me, true, false).unwrap();
+    world.pass(5);
+    world.write_in("a", me, at(1, 0), 1).unwrap();
+    let ends = ended_records(&world).len();
+    assert_eq!(abort(&mut world, me, first), Err(NotOpen), "the epoch is the same, the transaction another");
+    let second = world.shard.transactions().get("a").unwrap().state().started;
+    assert_eq!(abort(&mut world, owner(me.0.0, me.1.0 + 1), second), Err(NotOpen));
+    assert_eq!(ended_records(&world).len(), ends);
 }

@@ -1,8 +1,10 @@
 //! What readers see, markers, log starts and what the log may free (sections 10, 14 and 16).
 
 use crate::world::{Owner, World, at, owner, plain};
-use ottla_core::ops::{DeleteRecordsError, MarkerError, TxnMarker, WriteTxnMarkers};
+use ottla_core::ops::{DeleteRecordsError, EndTxn, MarkerError, TxnMarker, WriteTxnMarkers};
+use ottla_core::partition::Holder;
 use ottla_core::partition::Isolation::{Committed, Uncommitted};
+use ottla_core::transaction::End;
 use ottla_core::{Answer, Effects, Input, Ticket};
 use ottla_types::record::BatchPlace;
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
@@ -325,4 +327,21 @@ fn t_120_a_marker_is_kept_as_what_it_says() {
     let BatchPlace::Marker(marker) = last.place else { panic!("{last:?}") };
     assert!(marker.commit);
     assert_eq!((marker.producer_id, marker.producer_epoch.0, marker.coordinator_epoch), (me.0, 1, 0));
+}
+
+#[test]
+fn t_200_what_holds_the_last_stable_offset_is_known() {
+    let (mut world, me) = open_at_zero();
+    let holder = |world: &World| world.shard.partitions().get(p0()).unwrap().holder();
+    let open = Holder::Open { first_offset: Offset(0), producer_id: me.0 };
+    assert_eq!(holder(&world), Some(open));
+    // The end is decided but not durable: its marker holds the offset as long.
+    world.write(p0(), plain(1)).unwrap();
+    let end = End { producer_id: me.0, producer_epoch: me.1, commit: true, bump: true };
+    let ask = EndTxn { ticket: Ticket(0), transactional_id: "t".to_owned(), end };
+    world.step(Input::EndTxn(ask));
+    let settling = Holder::Settling { first_offset: Offset(0), marker_offset: Offset(2) };
+    assert_eq!(holder(&world), Some(settling));
+    world.sync();
+    assert_eq!(holder(&world), None);
 }

@@ -6,6 +6,7 @@
 mod api;
 mod decode;
 mod encode;
+mod errors;
 mod names;
 mod structs;
 mod tables;
@@ -48,6 +49,7 @@ fn module(out: &mut String, message: &Message, glossary: &Glossary) {
         put!(out, "impl {} {{", item.name);
         decode::emit(out, message, item);
         encode::emit(out, message, item);
+        errors::emit(out, message, item);
         put!(out, "}}");
     }
     structs::root(out, message);

@@ -1,6 +1,6 @@
 //! The structs themselves, their defaults, and the traits of root structs.
 
-use super::{Site, base_type, kind, names, put, range};
+use super::{Site, base_type, errors, kind, names, put, range};
 use crate::about::Glossary;
 use crate::model::{Default, Kind, Versions};
 use crate::resolve::{Message, Struct};
@@ -101,7 +101,10 @@ pub(crate) fn root(out: &mut String, message: &Message) {
                 names::snake(&format!("{api}Response"))
             );
         }
-        Kind::Response => put!(out, "impl Response for {name} {{ const KEY: ApiKey = ApiKey::{key}; }}"),
+        Kind::Response => {
+            let errors = errors::root(message);
+            put!(out, "impl Response for {name} {{ const KEY: ApiKey = ApiKey::{key}; {errors} }}");
+        }
         _ => {}
     }
     debug_assert!(message.valid != Versions::NONE && !kind(message.kind).is_empty());

@@ -1,0 +1,78 @@
+//! The error codes in a response, for whoever counts them.
+
+use super::{Site, has_word, put};
+use crate::model::{FieldType, Kind};
+use crate::resolve::{Message, Struct};
+use std::collections::BTreeSet;
+
+/// Adds the walk over a struct's error codes, if it has any, inside or below.
+pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
+    if message.kind == Kind::Response && bearers(message).contains(item.name.as_str()) {
+        put!(
+            out,
+            "pub(crate) fn each_error(&self, see: &mut dyn FnMut(ErrorCode)) {{\n{}}}",
+            walk(message, item)
+        );
+    }
+}
+
+/// The method of the trait of responses.
+pub(crate) fn root(message: &Message) -> String {
+    let name = &message.name;
+    let body = if bearers(message).contains(name.as_str()) { "self.each_error(see)" } else { "" };
+    let see = if has_word(body, "see") { "see" } else { "_see" };
+    format!("fn error_codes(&self, {see}: &mut dyn FnMut(ErrorCode)) {{ {body} }}")
+}
+
+fn walk(message: &Message, item: &Struct) -> String {
+    let bearers = bearers(message);
+    let mut body = String::new();
+    for member in &item.members {
+        let site = Site { message, item, member };
+        let field = site.field();
+        match &member.ty {
+            FieldType::Int16 if is_error(&member.name) => put!(body, "see(ErrorCode(self.{field}));"),
+            FieldType::Struct(name) if bearers.contains(name.as_str()) => match site.optional() {
+                true => put!(body, "if let Some(inner) = &self.{field} {{ inner.each_error(see); }}"),
+                false => put!(body, "self.{field}.each_error(see);"),
+            },
+            FieldType::Array(element) => {
+                let FieldType::Struct(name) = &**element else { continue };
+                if bearers.contains(name.as_str()) {
+                    let iter = if site.optional() { ".iter().flatten()" } else { ".iter()" };
+                    put!(body, "for element in self.{field}{iter} {{ element.each_error(see); }}");
+                }
+            }
+            _ => {}
+        }
+    }
+    body
+}
+
+fn is_error(name: &str) -> bool {
+    name.ends_with("ErrorCode")
+}
+
+/// The structs of a message that have an error code in them or below.
+fn bearers(message: &Message) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    loop {
+        let before = found.len();
+        for item in &message.structs {
+            let has = item.members.iter().any(|member| match &member.ty {
+                FieldType::Int16 => is_error(&member.name),
+                FieldType::Struct(name) => found.contains(name.as_str()),
+                FieldType::Array(element) => {
+                    matches!(&**element, FieldType::Struct(name) if found.contains(name.as_str()))
+                }
+                _ => false,
+            });
+            if has {
+                found.insert(item.name.as_str());
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
