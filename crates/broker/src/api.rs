@@ -53,9 +53,10 @@ mod topic_error;
 
 pub(crate) use fetch::Sessions;
 
+use crate::ApiMetrics;
 use crate::context::{Caller, Context, NoRandomness};
 use crate::host::HostGone;
-use crate::net::{Answerer, Answering, Hold, Reply};
+use crate::net::{Answerer, Answering, Coming, Hold, Reply};
 use bytes::Bytes;
 use ottla_core::catalog::CatalogAnswer;
 use ottla_core::partition::Isolation;
@@ -65,6 +66,10 @@ use ottla_wire::{ApiKey, DecodeError, Message, Reader, Request, Response, Text, 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
+
+/// Bytes of the length in front of a frame.
+const PREFIX: u64 = 4;
 
 /// What a request came to.
 #[derive(Debug)]
@@ -120,6 +125,7 @@ fn isolation(level: i8) -> Isolation {
 
 /// A request whose header has been read.
 struct Incoming {
+    begun: Instant,
     ctx: Arc<Context>,
     caller: Caller,
     version: i16,
@@ -142,9 +148,14 @@ macro_rules! apis {
             begin: |mut incoming| {
                 let request = messages::$request::decode(&mut incoming.body, incoming.version)?;
                 Ok(Box::pin(async move {
-                    let Incoming { ctx, caller, version, correlation_id, .. } = incoming;
+                    let Incoming { begun, ctx, caller, version, correlation_id, .. } = incoming;
                     let outcome = $file::answer(&ctx, &caller, request, version).await;
-                    reply(outcome.into(), &caller, correlation_id, version)
+                    let outcome = outcome.into();
+                    let metrics = ctx.metrics().api(messages::$request::KEY);
+                    count(&outcome, metrics);
+                    let reply = reply(outcome, &caller, correlation_id, version);
+                    count_reply(&reply, metrics, begun);
+                    reply
                 }))
             },
         }),*];
@@ -212,6 +223,29 @@ pub fn served_versions(key: ApiKey) -> Option<Versions> {
     APIS.iter().find(|api| api.key == key).map(Api::served)
 }
 
+/// The APIs that are served.
+pub(crate) fn served_keys() -> impl Iterator<Item = ApiKey> {
+    APIS.iter().map(|api| api.key)
+}
+
+/// Counts the errors of a response.
+fn count<T: Response>(outcome: &Outcome<T>, metrics: Option<&ApiMetrics>) {
+    if let (Some(metrics), Outcome::Send(response) | Outcome::Held(response, _)) = (metrics, outcome) {
+        response.error_codes(&mut |code| metrics.error(code));
+    }
+}
+
+/// Counts a request that has been answered.
+fn count_reply(reply: &Reply, metrics: Option<&ApiMetrics>, begun: Instant) {
+    let Some(metrics) = metrics else { return };
+    metrics.took(begun.elapsed());
+    match reply {
+        Reply::Send(chunks, _) => metrics.bytes_out.add(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
+        Reply::Nothing => {}
+        Reply::Close(_) => metrics.broken.add(1),
+    }
+}
+
 fn reply<T: Response>(outcome: Outcome<T>, caller: &Caller, correlation_id: i32, version: i16) -> Reply {
     let (response, hold) = match outcome {
         Outcome::Send(response) => (response, None),
@@ -260,6 +294,30 @@ pub(crate) struct Dispatch(pub(crate) Arc<Context>);
 
 impl Answerer for Dispatch {
     fn begin(&self, peer: SocketAddr, frame: Bytes) -> Result<Answering, String> {
+        let begun = self.read(peer, frame);
+        if begun.is_err() {
+            self.0.metrics().malformed.add(1);
+        }
+        begun
+    }
+
+    fn came(&self, coming: Coming) {
+        let metrics = self.0.metrics();
+        match coming {
+            Coming::Accepted => metrics.accepted.add(1),
+            Coming::Closed => metrics.closed.add(1),
+            Coming::TurnedAway => metrics.turned_away.add(1),
+        }
+    }
+
+    fn may_overlap(&self, head: &[u8]) -> bool {
+        head.starts_with(&ApiKey::PRODUCE.0.to_be_bytes())
+    }
+}
+
+impl Dispatch {
+    /// Reads a request and begins to answer it.
+    fn read(&self, peer: SocketAddr, frame: Bytes) -> Result<Answering, String> {
         let (header, body) = frame::read_request_header(&frame).map_err(|error| error.to_string())?;
         let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
         let caller = Caller { peer, client_id: client_id.unwrap_or(Text::from_static("")) };
@@ -281,11 +339,17 @@ impl Answerer for Dispatch {
             return Err(refusal(&caller, key, version, why));
         }
         let who = caller.clone();
-        let incoming = Incoming { ctx: Arc::clone(&self.0), caller, version, correlation_id, body };
+        if let Some(metrics) = self.0.metrics().api(key) {
+            metrics.bytes_in.add(PREFIX + frame.len() as u64);
+        }
+        let incoming = Incoming {
+            begun: Instant::now(),
+            ctx: Arc::clone(&self.0),
+            caller,
+            version,
+            correlation_id,
+            body,
+        };
         (api.begin)(incoming).map_err(|error| refusal(&who, key, version, error))
-    }
-
-    fn may_overlap(&self, head: &[u8]) -> bool {
-        head.starts_with(&ApiKey::PRODUCE.0.to_be_bytes())
     }
 }

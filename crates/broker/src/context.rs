@@ -1,9 +1,9 @@
 //! What every API's answer has at hand, and who asks.
 
-use crate::Limits;
 use crate::api::{Sessions, stored};
 use crate::host::{Host, HostGone};
-use crate::net::Allowance;
+use crate::net::{Allowance, Budget};
+use crate::{Limits, Metrics};
 use bytes::Bytes;
 use ottla_store::LogReader;
 use ottla_types::TopicId;
@@ -11,6 +11,7 @@ use ottla_types::record::StoredBatch;
 use ottla_wire::{Text, Uuid};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// What the answers to requests are made from.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct Context {
     pub(crate) host: Host,
     pub(crate) reader: LogReader,
     pub(crate) fetch_sessions: Sessions,
+    /// For requests that were received or are being answered.
+    pub(crate) requests: Arc<Budget>,
     /// For answers with records in them.
     pub(crate) answers: Allowance,
     pub(crate) node_id: i32,
@@ -33,6 +36,19 @@ pub struct Advertised {
     pub host: String,
     /// The port; 0 stands for the one the listener has.
     pub port: u16,
+}
+
+/// Bytes that all connections hold together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of requests that were received or are being answered.
+    pub requests_held: u64,
+    /// The most bytes that such requests may hold; one large request at a time may go beyond.
+    pub requests_limit: u64,
+    /// Bytes of answers with records that their peers have not taken yet.
+    pub answers_held: u64,
+    /// The most bytes that such answers may hold.
+    pub answers_limit: u64,
 }
 
 impl Context {
@@ -51,16 +67,33 @@ impl Context {
             (shard.catalog().settings().node_id, cluster_id)
         });
         let (node_id, cluster_id) = identity.await?;
+        let limits = Limits::default();
         Ok(Context {
             host,
             reader,
             fetch_sessions: Sessions::default(),
-            answers: Allowance::new(Limits::default().max_response_bytes),
+            requests: Budget::of(&limits),
+            answers: Allowance::new(limits.max_response_bytes),
             node_id,
             cluster_id: cluster_id.into(),
             advertised,
             data_folder,
         })
+    }
+
+    /// Figures since the start.
+    pub fn metrics(&self) -> &Metrics {
+        self.host.metrics()
+    }
+
+    /// How many bytes requests and answers hold now, and how many they may.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            requests_held: self.requests.held() as u64,
+            requests_limit: self.requests.total() as u64,
+            answers_held: self.answers.held(),
+            answers_limit: self.answers.total(),
+        }
     }
 
     /// The shard: what it holds can be read, and inputs can be put to it.

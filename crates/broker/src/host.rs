@@ -11,8 +11,10 @@ mod watch;
 pub use thread::{HostOptions, StartError, Started, start};
 pub use watch::{Watch, Watchers};
 
+use crate::Metrics;
 use ottla_core::{Answer, Input, Shard, Ticket};
 use ottla_types::{LogPosition, Millis};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
@@ -49,6 +51,7 @@ enum Command {
 #[derive(Clone, Debug)]
 pub struct Host {
     commands: Sender<Command>,
+    metrics: Arc<Metrics>,
 }
 
 impl Host {
@@ -123,6 +126,11 @@ impl Host {
         let (done, written) = oneshot::channel();
         self.send(Command::Snapshot(done))?;
         written.await.map_err(|_| HostGone)
+    }
+
+    /// Figures since the start.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Asks the host to stop: what was appended becomes durable, answers that wait for it leave, then the thread ends.

@@ -6,9 +6,11 @@ mod api;
 mod context;
 pub mod host;
 mod limits;
+mod metrics;
 mod net;
 
 pub use api::served_versions;
-pub use context::{Advertised, Context};
+pub use context::{Advertised, Context, Memory};
 pub use limits::Limits;
+pub use metrics::{ApiMetrics, Counter, Metrics, TopicMetrics};
 pub use net::Server;

@@ -11,6 +11,7 @@ mod server;
 mod tests;
 
 pub(crate) use allowance::{Allowance, Hold};
+pub(crate) use budget::Budget;
 pub use server::Server;
 
 use bytes::Bytes;
@@ -31,6 +32,17 @@ pub(crate) enum Reply {
 /// A request under way. Polled once when it begins, then in the order of the requests.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
+/// How connections come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coming {
+    /// One was accepted.
+    Accepted,
+    /// One that was accepted is over.
+    Closed,
+    /// One was closed at once: there were too many.
+    TurnedAway,
+}
+
 /// Whoever answers requests.
 pub(crate) trait Answerer: Send + Sync + 'static {
     /// Begins to answer a request; `frame` starts behind the length prefix and has at least eight bytes.
@@ -38,6 +50,9 @@ pub(crate) trait Answerer: Send + Sync + 'static {
     /// # Errors
     /// The request cannot be answered: the connection is closed, the text goes to the log.
     fn begin(&self, peer: SocketAddr, frame: Bytes) -> Result<Answering, String>;
+
+    /// A connection came or went.
+    fn came(&self, coming: Coming);
 
     /// True if a request that starts with these bytes may begin while earlier ones of its kind are unanswered.
     fn may_overlap(&self, head: &[u8]) -> bool;

@@ -3,6 +3,8 @@
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
 use super::{Command, Deliver, Host, MakeInput, NoRoom, Watchers};
+use crate::Metrics;
+use crate::api::served_keys;
 use ottla_core::config::Settings;
 use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
 use ottla_store::{
@@ -85,7 +87,9 @@ pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, S
         Log::open(medium, options.log, hooks, &mut |one| replay(&mut shard, &one))?;
     let (failure, failure_seen) = watch::channel(None);
     let (reader, description) = (log.reader(), log.describe());
+    let metrics = Arc::new(Metrics::new(served_keys()));
     let mut host = HostThread {
+        metrics: Arc::clone(&metrics),
         durable: log.durable(),
         housekeeping: Housekeeping::new(&log, options.snapshot_every, commands.clone()),
         clock: Clock::start(),
@@ -103,7 +107,14 @@ pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, S
     };
     host.begin(options.cluster_id);
     let thread = std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || host.run())?;
-    Ok(Started { host: Host { commands }, reader, failure: failure_seen, recovered, description, thread })
+    Ok(Started {
+        host: Host { commands, metrics },
+        reader,
+        failure: failure_seen,
+        recovered,
+        description,
+        thread,
+    })
 }
 
 fn replay(shard: &mut Shard, one: &Replayed) {
@@ -150,6 +161,7 @@ struct HostThread {
     durable: LogPosition,
     watchers: Watchers,
     housekeeping: Housekeeping,
+    metrics: Arc<Metrics>,
     /// The log refused a record since the last look at the timers.
     refused: bool,
     failed: bool,
@@ -293,6 +305,7 @@ impl HostThread {
             Ok(at) => {
                 self.shard.apply(applied(at), record);
                 self.housekeeping.applied(record);
+                self.metrics.appended(record);
                 return true;
             }
             Err(AppendError::Ended(failure)) => self.fail(failure.to_string()),

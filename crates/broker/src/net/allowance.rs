@@ -28,6 +28,15 @@ impl Allowance {
         Allowance { total, held: Arc::default() }
     }
 
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Bytes that are held now.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
     /// The most bytes an answer may have now.
     pub(crate) fn most(&self) -> u64 {
         self.total.saturating_sub(self.held.load(Ordering::Relaxed)) / SHARE

@@ -6,6 +6,7 @@
 //! wait for each other for ever; therefore a part as large as the largest request is set aside for one of them at a time,
 //! which then always completes.
 
+use crate::Limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -16,6 +17,7 @@ const SHARE: usize = 8;
 /// The budget of a server.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    total: usize,
     common: Arc<Common>,
     /// Whoever holds this one may read to its end without paying.
     turn: Arc<Semaphore>,
@@ -52,10 +54,16 @@ pub(crate) struct Charge {
 }
 
 impl Budget {
+    /// The budget of a server with these limits.
+    pub(crate) fn of(limits: &Limits) -> Arc<Budget> {
+        Arc::new(Budget::new(limits.max_queued_bytes, limits.max_request_bytes))
+    }
+
     pub(crate) fn new(total: usize, largest: usize) -> Budget {
-        let left = AtomicUsize::new(total.saturating_sub(largest));
+        let total = total.saturating_sub(largest);
+        let left = AtomicUsize::new(total);
         let common = Arc::new(Common { left, waiting: AtomicUsize::new(0), freed: Notify::new() });
-        Budget { common, turn: Arc::new(Semaphore::new(1)) }
+        Budget { total, common, turn: Arc::new(Semaphore::new(1)) }
     }
 
     /// Pays for the first bytes of a request, waiting until there are some.
@@ -97,6 +105,16 @@ impl Budget {
     /// True while a request waits for others to give back what they hold.
     pub(crate) fn is_wanted(&self) -> bool {
         self.common.waiting.load(Relaxed) > 0
+    }
+
+    /// Bytes that all requests may hold, but for the one whose turn it is.
+    pub(crate) fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Bytes that are held now.
+    pub(crate) fn held(&self) -> usize {
+        self.total.saturating_sub(self.common.left.load(Relaxed))
     }
 
     #[cfg(test)]

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::connection::Connection;
 use super::intake::Intake;
 use super::outbox::Outbox;
-use super::{Allowance, Answerer};
+use super::{Allowance, Answerer, Coming};
 use crate::api::Dispatch;
 use crate::{Context, Limits};
 use std::io;
@@ -38,8 +38,10 @@ impl Server {
             context.advertised.port = listener.local_addr()?.port();
         }
         context.answers = Allowance::new(limits.max_response_bytes);
-        let context = Arc::new(context);
-        let listening = Listening::start(listener, Arc::new(Dispatch(Arc::clone(&context))), limits)?;
+        context.requests = Budget::of(&limits);
+        let (budget, context) = (Arc::clone(&context.requests), Arc::new(context));
+        let dispatch = Arc::new(Dispatch(Arc::clone(&context)));
+        let listening = Listening::start(listener, dispatch, limits, budget)?;
         Ok(Server { context, listening })
     }
 
@@ -72,10 +74,10 @@ impl Listening {
         listener: TcpListener,
         answerer: Arc<A>,
         limits: Limits,
+        budget: Arc<Budget>,
     ) -> io::Result<Listening> {
         let address = listener.local_addr()?;
         let (stop, stopping) = watch::channel(false);
-        let budget = Arc::new(Budget::new(limits.max_queued_bytes, limits.max_request_bytes));
         let house = House { answerer, limits: Arc::new(limits), budget, stopping };
         let accepting = tokio::spawn(house.accept_all(listener));
         Ok(Listening { address, stop, accepting })
@@ -141,6 +143,7 @@ impl<A: Answerer> House<A> {
     fn admit(&self, stream: TcpStream, peer: SocketAddr, guests: &mut JoinSet<()>) {
         let most = self.limits.max_connections;
         if guests.len() >= most {
+            self.answerer.came(Coming::TurnedAway);
             tracing::warn!(%peer, "closed: max.connections ({most}) are open already");
             return;
         }
@@ -157,7 +160,9 @@ impl<A: Answerer> House<A> {
             Outbox::new(sink),
         );
         let stopping = self.stopping.clone();
+        let open = Open::new(Arc::clone(&self.answerer));
         guests.spawn(async move {
+            let _open = open;
             let closed = connection.serve(stopping).await;
             if closed.is_ordinary() {
                 tracing::debug!(%peer, "closed: {closed}");
@@ -165,6 +170,22 @@ impl<A: Answerer> House<A> {
                 tracing::warn!(%peer, "closed: {closed}");
             }
         });
+    }
+}
+
+/// A connection that is open: its end is told, whatever ends it.
+struct Open<A: Answerer>(Arc<A>);
+
+impl<A: Answerer> Open<A> {
+    fn new(answerer: Arc<A>) -> Open<A> {
+        answerer.came(Coming::Accepted);
+        Open(answerer)
+    }
+}
+
+impl<A: Answerer> Drop for Open<A> {
+    fn drop(&mut self) {
+        self.0.came(Coming::Closed);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sockets against peers that misbehave, with an answerer that does what the request says.
 
 use super::server::Listening;
-use super::{Answerer, Answering, Reply};
+use super::{Answerer, Answering, Budget, Coming, Reply};
 use crate::Limits;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::net::SocketAddr;
@@ -66,6 +66,8 @@ impl Answerer for Script {
         }))
     }
 
+    fn came(&self, _coming: Coming) {}
+
     fn may_overlap(&self, head: &[u8]) -> bool {
         head[0] == HOLD
     }
@@ -82,7 +84,8 @@ async fn world(limits: Limits) -> World {
     let (release, released) = watch::channel(0);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let script = Script { events: events_in, released };
-    let server = Listening::start(listener, Arc::new(script), limits).unwrap();
+    let budget = Budget::of(&limits);
+    let server = Listening::start(listener, Arc::new(script), limits, budget).unwrap();
     World { server, events, release }
 }
 

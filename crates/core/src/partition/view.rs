@@ -31,6 +31,14 @@ pub struct ReadPlan {
     pub aborted: Vec<AbortedTransaction>,
 }
 
+impl ReadPlan {
+    /// How many offsets the batches span.
+    pub fn offsets(&self) -> u64 {
+        let span = |batch: &StoredBatch| u64::try_from(batch.last_offset.0 - batch.base_offset.0 + 1);
+        self.batches.iter().map(|batch| span(batch).unwrap_or(0)).sum()
+    }
+}
+
 /// The asked offset is below the start of the log, or beyond its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {

@@ -56,20 +56,20 @@ impl Planned {
 
     /// Bytes of records in the answer.
     pub(super) fn bytes(&self) -> u64 {
-        let bytes = |reading: &Reading| match reading {
-            Reading::Plan(_, plan) => plan.bytes,
-            Reading::Refused(_) => 0,
-        };
-        self.readings.iter().map(bytes).sum()
+        self.plans().map(|(_, plan)| plan.bytes).sum()
+    }
+
+    /// What is read of each partition that can be.
+    pub(super) fn plans(&self) -> impl Iterator<Item = (TopicPartition, &ReadPlan)> {
+        self.readings.iter().filter_map(|reading| match reading {
+            Reading::Plan(at, plan) => Some((*at, plan)),
+            Reading::Refused(_) => None,
+        })
     }
 
     /// The partitions whose growth would be news.
     pub(super) fn places(&self) -> Vec<TopicPartition> {
-        let place = |reading: &Reading| match reading {
-            Reading::Plan(at, _) => Some(*at),
-            Reading::Refused(_) => None,
-        };
-        self.readings.iter().filter_map(place).collect()
+        self.plans().map(|(at, _)| at).collect()
     }
 }
 
