@@ -1,7 +1,6 @@
 //! The wire crate from outside: one binary, a module per question.
 
 mod batch;
-mod errors;
 mod golden;
 mod hostile;
 mod random;
