@@ -1,6 +1,7 @@
 //! API numbers and what is known about each.
 
-use crate::{API_TABLE, Versions, tables};
+use crate::Versions;
+use crate::tables::{self, TableSet};
 use std::fmt;
 
 /// The number of an API: open, with constants for the known ones.
@@ -10,12 +11,7 @@ pub struct ApiKey(pub i16);
 impl ApiKey {
     /// What is known about it; `None` for a number that no schema has.
     pub fn info(self) -> Option<&'static ApiInfo> {
-        let place = usize::try_from(self.0).ok()?;
-        // The numbers have no holes today; search if that ever changes.
-        match API_TABLE.get(place) {
-            Some(info) if info.key == self => Some(info),
-            _ => API_TABLE.iter().find(|info| info.key == self),
-        }
+        TableSet::built_in().api(self)
     }
 
     /// The name, such as `Produce`; `unknown` for a number that no schema has.
@@ -61,24 +57,32 @@ impl ApiInfo {
         let Versions { min, max } = self.request_versions;
         Versions::new(min, if self.latest_version_unstable { max - 1 } else { max })
     }
-}
 
-/// The version of the header in front of a request: 2 for flexible versions, else 1; 0 for ControlledShutdown version 0 alone.
-/// A version above the known ones counts as flexible if the highest known one is. `None` for an unknown API.
-pub fn request_header_version(key: ApiKey, version: i16) -> Option<i16> {
-    const CONTROLLED_SHUTDOWN: ApiKey = ApiKey(7);
-    let info = key.info()?;
-    if key == CONTROLLED_SHUTDOWN && version == 0 {
-        return Some(0);
+    /// The version of the header in front of its request: 2 for flexible versions, else 1; 0 for ControlledShutdown version 0
+    /// alone. A version above the known ones counts as flexible if the highest known one is.
+    pub fn request_header_version(&self, version: i16) -> i16 {
+        const CONTROLLED_SHUTDOWN: ApiKey = ApiKey(7);
+        if self.key == CONTROLLED_SHUTDOWN && version == 0 {
+            return 0;
+        }
+        if since(self.request_flexible, version) { 2 } else { 1 }
     }
-    Some(if since(info.request_flexible, version) { 2 } else { 1 })
+
+    /// The version of the header in front of its response: 1 for flexible versions, else 0; always 0 for ApiVersions, so that
+    /// a client can read the answer to a version that the broker does not know.
+    pub fn response_header_version(&self, version: i16) -> i16 {
+        if self.key != ApiKey::API_VERSIONS && since(self.response_flexible, version) { 1 } else { 0 }
+    }
 }
 
-/// The version of the header in front of a response: 1 for flexible versions, else 0; always 0 for ApiVersions, so that a
-/// client can read the answer to a version that the broker does not know. `None` for an unknown API.
+/// See [`ApiInfo::request_header_version`]; `None` for an unknown API.
+pub fn request_header_version(key: ApiKey, version: i16) -> Option<i16> {
+    Some(key.info()?.request_header_version(version))
+}
+
+/// See [`ApiInfo::response_header_version`]; `None` for an unknown API.
 pub fn response_header_version(key: ApiKey, version: i16) -> Option<i16> {
-    let info = key.info()?;
-    Some(if key != ApiKey::API_VERSIONS && since(info.response_flexible, version) { 1 } else { 0 })
+    Some(key.info()?.response_header_version(version))
 }
 
 fn since(flexible: Versions, version: i16) -> bool {

@@ -16,6 +16,7 @@ pub mod batch;
 pub mod codec;
 mod error;
 mod error_code;
+pub mod explain;
 pub mod frame;
 pub mod messages;
 mod numbers;

@@ -1,7 +1,7 @@
 //! The smallest legal frame of an API and version, built from the tables alone.
 
 use crate::tables::{Direction, FieldTable, MessageTable, StructTable, Type};
-use crate::{ApiKey, Writer, request_header_version, response_header_version};
+use crate::{ApiInfo, ApiKey, Writer};
 use bytes::Bytes;
 
 /// An empty record batch: all zero but its length, format and checksum.
@@ -22,21 +22,21 @@ const EMPTY_BATCH: [u8; 61] = {
 /// Numbers are zero even where the schema's default is another; strings and bytes are empty rather than null; every array has
 /// one element; nullable structs are present; tagged fields are left out; records hold one empty batch of 61 bytes.
 pub fn smallest(key: ApiKey, direction: Direction, version: i16) -> Option<Bytes> {
-    let info = key.info()?;
-    let table = match direction {
-        Direction::Request => info.request?,
-        Direction::Response => info.response?,
+    smallest_of(key.info()?, direction, version)
+}
+
+/// As [`smallest`], of an API of any tables.
+pub fn smallest_of(info: &ApiInfo, direction: Direction, version: i16) -> Option<Bytes> {
+    let (table, header) = match direction {
+        Direction::Request => (info.request?, info.request_header_version(version)),
+        Direction::Response => (info.response?, info.response_header_version(version)),
     };
     if !table.versions.contains(version) {
         return None;
     }
     let mut w = Writer::with_capacity(128);
     w.i32(0);
-    let header = match direction {
-        Direction::Request => request_header_version(key, version)?,
-        Direction::Response => response_header_version(key, version)?,
-    };
-    put_header(&mut w, key, direction, (version, header));
+    put_header(&mut w, info.key, direction, (version, header));
     put_struct(&mut w, table, table.root, version);
     let size = i32::try_from(w.len() - 4).ok()?;
     let mut frame = w.into_bytes().to_vec();
@@ -67,7 +67,7 @@ fn put_header(w: &mut Writer, key: ApiKey, direction: Direction, (version, heade
 }
 
 fn put_struct(w: &mut Writer, message: &MessageTable, table: &StructTable, version: i16) {
-    for field in table.fields.iter().filter(|field| field.is_plain(version)) {
+    for field in table.plain(version) {
         if matches!(field.ty, Type::Struct(_)) && field.nullable.contains(version) {
             w.marker(true);
         }

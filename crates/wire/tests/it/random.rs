@@ -309,7 +309,7 @@ fn write_the_samples() {
             let mut maker = Maker { message, version, choices: Choices { bytes: entropy.iter() } };
             let (bytes, _) = maker.structure(message.root);
             let kind = match message.kind {
-                MessageKind::Data => "data",
+                MessageKind::Data | MessageKind::CoordinatorKey | MessageKind::CoordinatorValue => "data",
                 MessageKind::Request | MessageKind::Response | MessageKind::Header => "message",
             };
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,0 +1,64 @@
+//! Message sets of formats 0 and 1: Produce below version 3 and Fetch below version 4, no longer spoken by Kafka 4.
+
+use super::cursor::Cursor;
+use super::walk::{Step, Walk, bytes};
+use super::{Kind, Prefix, Region, Value};
+
+/// Where what the checksum covers begins.
+const CRC_FROM: usize = 16;
+const CODEC_BITS: i16 = 7;
+
+impl Walk<'_> {
+    /// One entry: a message, or compressed messages.
+    pub(super) fn old_message(&mut self, cur: &mut Cursor, magic: i8) -> Step {
+        self.message = "Message";
+        let whole = cur.clone();
+        self.number(
+            cur,
+            ("offset", "int64", "offset; of the last message inside, if compressed"),
+            Cursor::i64,
+        )?;
+        self.number(
+            cur,
+            ("message_size", "int32", "number of bytes that follow in this entry"),
+            Cursor::i32,
+        )?;
+        let found = whole.rest().get(CRC_FROM..).map(crc32).unwrap_or_default();
+        self.crc(cur, "CRC-32 of everything from the magic on", found)?;
+        self.number(cur, ("magic", "int8", "format of the message"), Cursor::i8)?;
+        let about = "codec and timestamp type";
+        let attributes = self.leaf(cur, ("attributes", Kind::Word("int8"), about), |cur| {
+            let bits = i16::from(cur.i8()?);
+            Ok((bits, Value::Attributes(bits), None))
+        })?;
+        if magic == 1 {
+            self.timestamp(cur, "timestamp", "of creation or append")?;
+        }
+        self.region = Region::Record;
+        self.leaf(cur, ("key", Kind::Word("bytes"), "null for none"), |cur| bytes(cur, Prefix::Int32, true))?;
+        match (attributes & CODEC_BITS) as u8 {
+            0 => self
+                .leaf(cur, ("value", Kind::Word("bytes"), ""), |cur| bytes(cur, Prefix::Int32, true))
+                .map(|_| ()),
+            codec => self.old_compressed(cur, codec),
+        }
+    }
+
+    fn old_compressed(&mut self, cur: &mut Cursor, codec: u8) -> Step {
+        let about = "length of the compressed messages";
+        self.number(cur, ("value_length", "int32", about), Cursor::i32)?;
+        self.region = Region::RecordBatch;
+        if let Some(mut inner) = self.decompressed(cur, codec)? {
+            let id = self.out.nodes.len().saturating_sub(1);
+            self.deeper(id, |walk| walk.records(&mut inner, id));
+        }
+        Ok(())
+    }
+}
+
+/// The checksum of zlib, which only these formats use.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum()
+}

@@ -1,0 +1,725 @@
+//! The walk over the tables.
+
+use super::cursor::Cursor;
+use super::{Explained, Fault, Head, Kind, Node, Note, Options, Prefix, Problem, Region, Value};
+use crate::tables::{Direction, FieldTable, MessageTable, StructTable, TableSet, Type, smallest_of};
+use crate::{ApiInfo, ApiKey};
+use bytes::Bytes;
+
+/// Structs in one another; no schema of Kafka's comes near.
+const DEEPEST: u8 = 64;
+/// The longest string, in bytes, in both encodings.
+const LONGEST_TEXT: u64 = 32767;
+
+/// A fault was met and written down; whatever encloses the place and has a length of its own goes on behind it.
+pub(super) struct Stop;
+
+pub(super) type Step<T = ()> = Result<T, Stop>;
+
+/// Takes a request frame apart, its size included.
+pub fn request(set: &TableSet, frame: &Bytes, options: &Options) -> Explained {
+    let mut walk = Walk::new(set, options, frame);
+    walk.frame(frame, Walk::request);
+    walk.finish()
+}
+
+/// Takes the response to a request of that API and version apart, its size included.
+pub fn response(set: &TableSet, key: ApiKey, version: i16, frame: &Bytes, options: &Options) -> Explained {
+    let mut walk = Walk::new(set, options, frame);
+    walk.frame(frame, |walk, cur| walk.response(cur, key, version));
+    walk.finish()
+}
+
+/// Takes a message without size and header apart.
+pub fn message(table: &'static MessageTable, version: i16, bytes: &Bytes, options: &Options) -> Explained {
+    let mut walk = Walk::new(TableSet::built_in(), options, bytes);
+    let mut cur = Cursor::new(0, bytes.clone());
+    let id = walk.open(&cur, table.name, Kind::Message(version));
+    let _ = walk.whole(&mut cur, |walk, cur| walk.body(cur, table, version));
+    walk.close(id, &cur);
+    walk.finish()
+}
+
+/// The smallest legal frame of an API and version, taken apart: what a reference page shows. `None` if there is no such
+/// version.
+pub fn sample(set: &TableSet, info: &ApiInfo, direction: Direction, version: i16) -> Option<Explained> {
+    let frame = smallest_of(info, direction, version)?;
+    let options = Options::default();
+    let mut walk = Walk::new(set, &options, &frame);
+    walk.sample = true;
+    match direction {
+        Direction::Request => walk.frame(&frame, Walk::request),
+        Direction::Response => walk.frame(&frame, |walk, cur| walk.response(cur, info.key, version)),
+    }
+    Some(walk.finish())
+}
+
+/// The message whose fields are being read.
+#[derive(Clone, Copy)]
+pub(super) struct In {
+    pub(super) table: &'static MessageTable,
+    pub(super) version: i16,
+}
+
+impl In {
+    fn flexible(self) -> bool {
+        self.table.flexible.contains(self.version)
+    }
+}
+
+/// What the walk has gathered.
+pub(super) struct Walk<'o> {
+    pub(super) set: &'o TableSet,
+    pub(super) options: &'o Options,
+    pub(super) out: Explained,
+    pub(super) region: Region,
+    pub(super) message: &'static str,
+    depth: u8,
+    /// Nodes that are not ended yet.
+    begun: Vec<usize>,
+    sample: bool,
+    /// Bytes that decompression gave so far.
+    pub(super) spent: usize,
+    /// The topic last named.
+    pub(super) topic: Option<String>,
+    /// The protocol type of the group, if the message says.
+    pub(super) protocol: Option<String>,
+}
+
+impl<'o> Walk<'o> {
+    fn new(set: &'o TableSet, options: &'o Options, bytes: &Bytes) -> Walk<'o> {
+        let nodes = Vec::with_capacity(64);
+        let sources = vec![bytes.clone()];
+        Walk {
+            set,
+            options,
+            out: Explained { sources, nodes, faults: Vec::new(), head: None, cut: false },
+            region: Region::Body,
+            message: "",
+            depth: 0,
+            begun: Vec::new(),
+            sample: false,
+            spent: 0,
+            topic: None,
+            protocol: None,
+        }
+    }
+
+    fn finish(self) -> Explained {
+        self.out
+    }
+
+    /// Begins a node that has others below it.
+    pub(super) fn open(&mut self, cur: &Cursor, name: &'static str, kind: Kind) -> usize {
+        let id = self.push(cur, name, kind, Value::None);
+        self.depth = self.depth.saturating_add(1);
+        self.begun.push(id);
+        id
+    }
+
+    /// Ends it where the cursor stands.
+    pub(super) fn close(&mut self, id: usize, cur: &Cursor) {
+        self.depth = self.depth.saturating_sub(1);
+        self.begun.pop();
+        self.end(id, cur);
+    }
+
+    fn end(&mut self, id: usize, cur: &Cursor) {
+        let end = self.out.nodes.len() as u32;
+        if let Some(node) = self.out.nodes.get_mut(id) {
+            node.size = (cur.at as u32).saturating_sub(node.at);
+            node.end = end;
+        }
+    }
+
+    /// Moves the depth of what follows.
+    pub(super) fn step_down(&mut self, by: i8) {
+        self.depth = self.depth.saturating_add_signed(by);
+    }
+
+    /// Changes a node that has been begun.
+    pub(super) fn edit(&mut self, id: usize, change: impl FnOnce(&mut Node)) {
+        if let Some(node) = self.out.nodes.get_mut(id) {
+            change(node);
+        }
+    }
+
+    fn push(&mut self, cur: &Cursor, name: &'static str, kind: Kind, value: Value) -> usize {
+        let id = self.out.nodes.len();
+        if id >= self.options.most_nodes {
+            self.out.cut = true;
+            return usize::MAX;
+        }
+        self.out.nodes.push(Node {
+            name,
+            index: None,
+            kind,
+            value,
+            about: "",
+            source: cur.source,
+            at: cur.at as u32,
+            size: 0,
+            region: self.region,
+            depth: self.depth,
+            end: id as u32 + 1,
+            note: None,
+        });
+        id
+    }
+
+    /// A node with nothing below it, read by `read`.
+    pub(super) fn leaf<T>(
+        &mut self,
+        cur: &mut Cursor,
+        (name, kind, about): (&'static str, Kind, &'static str),
+        read: impl FnOnce(&mut Cursor) -> Result<(T, Value, Option<Note>), Problem>,
+    ) -> Step<T> {
+        let from = cur.at;
+        match read(cur) {
+            Ok((found, value, note)) => {
+                let to = std::mem::replace(&mut cur.at, from);
+                let id = self.push(cur, name, kind, value);
+                cur.at = to;
+                self.edit(id, |node| {
+                    node.about = about;
+                    node.note = note;
+                    node.size = (to - from) as u32;
+                });
+                Ok(found)
+            }
+            Err(problem) => {
+                cur.at = from;
+                Err(self.fault(cur, name, problem))
+            }
+        }
+    }
+
+    /// Writes a fault down.
+    pub(super) fn fault(&mut self, cur: &Cursor, field: &'static str, problem: Problem) -> Stop {
+        let at = cur.at as u32;
+        self.out.faults.push(Fault { source: cur.source, at, message: self.message, field, problem });
+        Stop
+    }
+
+    /// Reads everything that the cursor has. What is left, after a fault or without one, becomes a node of its own.
+    pub(super) fn whole(
+        &mut self,
+        cur: &mut Cursor,
+        read: impl FnOnce(&mut Walk<'o>, &mut Cursor) -> Step,
+    ) -> Step {
+        let (depth, region, message) = (self.depth, self.region, self.message);
+        let begun = self.begun.len();
+        let mut step = read(self, cur);
+        // A fault leaves the nodes around it begun.
+        while let Some(id) = self.begun.len().checked_sub(1).filter(|last| *last >= begun) {
+            let id = self.begun.swap_remove(id);
+            self.end(id, cur);
+        }
+        (self.depth, self.region, self.message) = (depth, region, message);
+        let left = cur.left();
+        if step.is_ok() && left > 0 {
+            step = Err(self.fault(cur, "end", Problem::Left(left as u64)));
+        }
+        self.undecoded(cur);
+        step
+    }
+
+    /// One node for all that the cursor has left.
+    pub(super) fn undecoded(&mut self, cur: &mut Cursor) {
+        let left = cur.left();
+        if left > 0 {
+            let what = ("undecoded", Kind::Blank, "");
+            let value = Value::Bytes { length: left as u32, prefix: Prefix::Rest };
+            let _ = self.leaf(cur, what, |cur| cur.take(left).map(|_| ((), value, None)));
+        }
+    }
+
+    fn frame(&mut self, frame: &Bytes, read: impl FnOnce(&mut Walk<'o>, &mut Cursor) -> Step) {
+        let mut cur = Cursor::new(0, frame.clone());
+        let root = self.open(&cur, "frame", Kind::Blank);
+        let _ = self.whole(&mut cur, |walk, cur| {
+            walk.region = Region::Frame;
+            walk.message = "Frame";
+            let id = walk.open(cur, "Frame", Kind::Blank);
+            walk.edit(id, |node| node.about = "length-delimited framing");
+            let about = "number of bytes that follow, patched after encoding";
+            let size = walk.leaf(cur, ("size", Kind::Word("int32"), about), int(Cursor::i32))?;
+            walk.close(id, cur);
+            if usize::try_from(size) != Ok(cur.left()) {
+                let (stated, found) = (size as i32, cur.left() as u64);
+                cur.at -= 4;
+                walk.fault(cur, "size", Problem::Size { stated, found });
+                cur.at += 4;
+            }
+            read(walk, cur)
+        });
+        self.close(root, &cur);
+    }
+
+    fn request(&mut self, cur: &mut Cursor) -> Step {
+        (self.region, self.message) = (Region::Header, "RequestHeader");
+        let id = self.open(cur, "RequestHeader", Kind::Blank);
+        self.edit(id, |node| node.about = "common request header");
+        let (info, version) = self.request_header(cur, id)?;
+        self.close(id, cur);
+        let Some(table) = info.request.filter(|table| table.versions.contains(version)) else {
+            let valid = info.request_versions;
+            return Err(self.fault(
+                cur,
+                "request_api_version",
+                Problem::Version { api: info.name, valid, version },
+            ));
+        };
+        self.message_in_frame(cur, table, version)
+    }
+
+    fn request_header(&mut self, cur: &mut Cursor, id: usize) -> Step<(&'static ApiInfo, i16)> {
+        let about = "numeric id of the API being invoked";
+        let key = self.leaf(cur, ("request_api_key", Kind::Word("int16"), about), |cur| {
+            cur.i16().map(|key| (ApiKey(key), Value::Api(key), None))
+        })?;
+        let about = "version of the API being invoked";
+        let version =
+            self.leaf(cur, ("request_api_version", Kind::Word("int16"), about), int(Cursor::i16))? as i16;
+        let about = "echoed back by the broker in the response";
+        let correlation_id =
+            self.leaf(cur, ("correlation_id", Kind::Word("int32"), about), int(Cursor::i32))? as i32;
+        let mut head = Head { key, version, correlation_id, client_id: None };
+        self.out.head = Some(head.clone());
+        let Some(info) = self.set.api(key) else {
+            return Err(self.fault(cur, "request_api_key", Problem::Api(key.0)));
+        };
+        let header = info.request_header_version(version);
+        self.edit(id, |node| node.kind = Kind::Version(header));
+        if header >= 1 {
+            let about = "always a non-flexible int16-prefixed string";
+            let what = ("client_id", Kind::Word("nullable_string"), about);
+            let length = self.leaf(cur, what, |cur| text(cur, Prefix::Int16, true))?;
+            head.client_id = length.map(|length| String::from_utf8_lossy(cur.behind(length)).into_owned());
+            self.out.head = Some(head);
+        }
+        if header >= 2 {
+            self.tagged(cur, "number of tagged fields in the header", None)?;
+        }
+        Ok((info, version))
+    }
+
+    fn response(&mut self, cur: &mut Cursor, key: ApiKey, version: i16) -> Step {
+        (self.region, self.message) = (Region::Header, "ResponseHeader");
+        let info = self.set.api(key);
+        let header = info.map_or(0, |info| info.response_header_version(version));
+        let id = self.open(cur, "ResponseHeader", Kind::Version(header));
+        self.edit(id, |node| node.about = "common response header");
+        let about = "matches the correlation_id of the request";
+        let correlation_id =
+            self.leaf(cur, ("correlation_id", Kind::Word("int32"), about), int(Cursor::i32))? as i32;
+        self.out.head = Some(Head { key, version, correlation_id, client_id: None });
+        if header >= 1 {
+            self.tagged(cur, "number of tagged fields in the header", None)?;
+        }
+        self.close(id, cur);
+        let Some(info) = info else {
+            return Err(self.fault(cur, "api_key", Problem::Api(key.0)));
+        };
+        let Some(table) = info.response.filter(|table| table.versions.contains(version)) else {
+            let valid = info.response_versions;
+            return Err(self.fault(cur, "version", Problem::Version { api: info.name, valid, version }));
+        };
+        self.message_in_frame(cur, table, version)
+    }
+
+    fn message_in_frame(&mut self, cur: &mut Cursor, table: &'static MessageTable, version: i16) -> Step {
+        self.edit(0, |root| {
+            root.name = table.name;
+            root.kind = Kind::Message(version);
+        });
+        self.region = Region::Body;
+        let id = self.open(cur, table.name, Kind::Word("struct"));
+        self.edit(id, |node| {
+            node.about = "message body";
+            node.value = Value::Struct;
+        });
+        self.body(cur, table, version)?;
+        self.close(id, cur);
+        Ok(())
+    }
+
+    /// The fields of a message's root.
+    pub(super) fn body(&mut self, cur: &mut Cursor, table: &'static MessageTable, version: i16) -> Step {
+        let before = std::mem::replace(&mut self.message, table.name);
+        if !table.versions.contains(version) {
+            let problem = Problem::Version { api: table.name, valid: table.versions, version };
+            return Err(self.fault(cur, "version", problem));
+        }
+        self.fields(cur, In { table, version }, table.root)?;
+        self.message = before;
+        Ok(())
+    }
+
+    fn fields(&mut self, cur: &mut Cursor, place: In, table: &'static StructTable) -> Step {
+        if self.depth > DEEPEST {
+            return Err(self.fault(cur, table.name, Problem::Deep(DEEPEST)));
+        }
+        for field in table.plain(place.version) {
+            let flexible = field.has_compact_length(place.table, place.version);
+            self.field(cur, place, (field, flexible, false))?;
+        }
+        if place.flexible() {
+            self.tagged(cur, "number of tagged fields in this struct", Some((place, table)))?;
+        }
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        cur: &mut Cursor,
+        place: In,
+        (field, flexible, tagged): (&'static FieldTable, bool, bool),
+    ) -> Step {
+        let nullable = field.nullable.contains(place.version);
+        let what = (field.name, Kind::Field(field.ty), field.about);
+        match field.ty {
+            Type::Struct(table) => {
+                let id = self.open(cur, field.name, Kind::Field(field.ty));
+                self.edit(id, |node| node.about = field.about);
+                self.maybe_struct(cur, place, (id, table), nullable.then_some(tagged))?;
+                self.close(id, cur);
+                Ok(())
+            }
+            Type::Array(element) => self.array(cur, place, (field, element), (flexible, nullable)),
+            Type::String => {
+                let prefix = if flexible { Prefix::Compact } else { Prefix::Int16 };
+                let found = self.leaf(cur, what, |cur| text(cur, prefix, nullable))?;
+                self.remember(field, found.map(|length| cur.behind(length)));
+                Ok(())
+            }
+            Type::Bytes | Type::Records => {
+                let prefix = if flexible { Prefix::Compact } else { Prefix::Int32 };
+                self.blob(cur, field, (prefix, nullable))
+            }
+            Type::Uuid => {
+                let id = self.leaf(cur, what, |cur| {
+                    let bytes = cur.take(16)?;
+                    Ok((crate::Uuid(bytes.try_into().unwrap_or_default()), Value::Uuid, None))
+                })?;
+                if field.name == "TopicId" {
+                    self.topic = self.options.topics.get(&id).cloned();
+                }
+                Ok(())
+            }
+            ty => self.leaf(cur, what, |cur| scalar(cur, ty, field.name)),
+        }
+    }
+
+    /// Keeps what later fields are understood by.
+    fn remember(&mut self, field: &FieldTable, found: Option<&[u8]>) {
+        let text = |found: &[u8]| String::from_utf8_lossy(found).into_owned();
+        if field.entity_type == Some("topicName") {
+            self.topic = found.map(text);
+        } else if field.name == "ProtocolType" {
+            self.protocol = found.map(text);
+        }
+    }
+
+    fn maybe_struct(
+        &mut self,
+        cur: &mut Cursor,
+        place: In,
+        (id, table): (usize, &'static StructTable),
+        nullable: Option<bool>,
+    ) -> Step {
+        let present = match nullable {
+            None => true,
+            Some(tagged) => {
+                let word = Kind::Word(if tagged { "uvarint" } else { "int8" });
+                let what = ("present", word, "1 if the struct is there, else null");
+                self.leaf(cur, what, |cur| marker(cur, tagged))?
+            }
+        };
+        self.edit(id, |node| node.value = if present { Value::Struct } else { Value::Null(Prefix::Marker) });
+        if present { self.fields(cur, place, table) } else { Ok(()) }
+    }
+
+    fn array(
+        &mut self,
+        cur: &mut Cursor,
+        place: In,
+        (field, element): (&'static FieldTable, &'static Type),
+        (flexible, nullable): (bool, bool),
+    ) -> Step {
+        let prefix = if flexible { Prefix::Compact } else { Prefix::Int32 };
+        let id = self.open(cur, field.name, Kind::Field(field.ty));
+        self.edit(id, |node| node.about = field.about);
+        let word = Kind::Word(if flexible { "uvarint" } else { "int32" });
+        let about = if self.sample { "one sample element follows" } else { "number of elements" };
+        let count = self.leaf(cur, ("length", word, about), |cur| {
+            let (count, written, note) = length(cur, prefix, nullable)?;
+            let left = cur.left() as u64;
+            if count.is_some_and(|count| u64::from(count) > left) {
+                return Err(Problem::Count { count: count.unwrap_or(0).into(), left });
+            }
+            Ok((count, Value::Count { written, prefix }, note))
+        })?;
+        self.edit(id, |node| node.value = count.map_or(Value::Null(prefix), Value::Elements));
+        for index in 0..count.unwrap_or(0) {
+            self.element(cur, place, (field, *element), (index, flexible))?;
+        }
+        self.close(id, cur);
+        Ok(())
+    }
+
+    fn element(
+        &mut self,
+        cur: &mut Cursor,
+        place: In,
+        (field, ty): (&'static FieldTable, Type),
+        (index, flexible): (u32, bool),
+    ) -> Step {
+        let id = self.out.nodes.len();
+        match ty {
+            Type::Struct(table) => {
+                let id = self.open(cur, table.name, Kind::Field(ty));
+                self.edit(id, |node| {
+                    node.value = Value::Struct;
+                    node.index = Some(index);
+                });
+                self.fields(cur, place, table)?;
+                self.close(id, cur);
+            }
+            Type::String => {
+                let prefix = if flexible { Prefix::Compact } else { Prefix::Int16 };
+                let name = self.leaf(cur, ("string", Kind::Field(ty), ""), |cur| text(cur, prefix, false))?;
+                self.remember(field, name.map(|length| cur.behind(length)));
+            }
+            Type::Bytes | Type::Records => {
+                let prefix = if flexible { Prefix::Compact } else { Prefix::Int32 };
+                self.leaf(cur, ("bytes", Kind::Field(ty), ""), |cur| bytes(cur, prefix, false))?;
+            }
+            ty => self.leaf(cur, (word(ty), Kind::Field(ty), ""), |cur| scalar(cur, ty, field.name))?,
+        }
+        self.edit(id, |node| node.index = Some(index));
+        Ok(())
+    }
+
+    fn blob(
+        &mut self,
+        cur: &mut Cursor,
+        field: &'static FieldTable,
+        (prefix, nullable): (Prefix, bool),
+    ) -> Step {
+        let id = self.out.nodes.len();
+        let what = (field.name, Kind::Field(field.ty), field.about);
+        let Some(length) = self.leaf(cur, what, |cur| bytes(cur, prefix, nullable))? else { return Ok(()) };
+        if length == 0 || id >= self.out.nodes.len() {
+            return Ok(());
+        }
+        let mut inner = cur.clone();
+        (inner.at, inner.end) = (cur.at - length, cur.at);
+        self.depth += 1;
+        match field.ty {
+            Type::Records if self.options.records => self.records(&mut inner, id),
+            Type::Bytes if self.options.nested => self.nested(&mut inner, id, field),
+            _ => {}
+        }
+        self.depth -= 1;
+        let end = self.out.nodes.len() as u32;
+        self.edit(id, |node| node.end = end);
+        Ok(())
+    }
+
+    /// The tagged section; without a struct every tag is unknown.
+    fn tagged(
+        &mut self,
+        cur: &mut Cursor,
+        about: &'static str,
+        of: Option<(In, &'static StructTable)>,
+    ) -> Step {
+        let region = std::mem::replace(&mut self.region, Region::Tagged);
+        let id = self.out.nodes.len();
+        let what = ("tagged_fields", Kind::Word("uvarint"), about);
+        let count = self.leaf(cur, what, unsigned)?;
+        if count > 0 {
+            let from = cur.at;
+            self.depth += 1;
+            let step = self.tags(cur, count, of);
+            self.depth -= 1;
+            let end = self.out.nodes.len() as u32;
+            self.edit(id, |node| {
+                node.size += (cur.at - from) as u32;
+                node.end = end;
+            });
+            step?;
+        }
+        self.region = region;
+        Ok(())
+    }
+
+    /// The fields of a tagged section.
+    fn tags(&mut self, cur: &mut Cursor, count: u32, of: Option<(In, &'static StructTable)>) -> Step {
+        let mut before = None;
+        for _ in 0..count {
+            let (tag, size, note) = self.tag_head(cur, before)?;
+            before = Some(tag);
+            let mut value = cur.split(size as usize).map_err(|problem| self.fault(cur, "size", problem))?;
+            let known = of.and_then(|(place, table)| Some((place, table.tagged(tag, place.version)?)));
+            match known {
+                Some((place, field)) => {
+                    let id = self.out.nodes.len();
+                    let _ = self.whole(&mut value, |walk, cur| walk.field(cur, place, (field, true, true)));
+                    if self.out.nodes.get(id).is_some_and(|node| node.size == size) {
+                        self.edit(id, |node| node.note = node.note.or(note));
+                    }
+                }
+                None => {
+                    if let Some(problem) = other_version(of, tag) {
+                        self.fault(&value, "tag", problem);
+                    }
+                    let what = ("unknown tag", Kind::Word("bytes"), "");
+                    let length = size;
+                    let note = Some(note.unwrap_or(Note::UnknownTag));
+                    let _ = self.leaf(&mut value, what, |cur| {
+                        cur.take(length as usize)?;
+                        Ok(((), Value::Bytes { length, prefix: Prefix::Rest }, note))
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tag_head(&mut self, cur: &mut Cursor, before: Option<u32>) -> Step<(u32, u32, Option<Note>)> {
+        let from = cur.clone();
+        let tag = self.leaf(cur, ("tag", Kind::Word("uvarint"), "which tagged field follows"), unsigned)?;
+        let size = self.leaf(cur, ("size", Kind::Word("uvarint"), "number of bytes it takes"), unsigned)?;
+        let before = before.filter(|before| *before >= tag);
+        if let Some(before) = before {
+            self.fault(&from, "tag", Problem::TagOrder { tag, before });
+        }
+        Ok((tag, size, before.map(|_| Note::TagOrder)))
+    }
+}
+
+/// Whether the struct knows the tag, but not in this version.
+fn other_version(of: Option<(In, &'static StructTable)>, tag: u32) -> Option<Problem> {
+    let (place, table) = of?;
+    let known = table.fields.iter().any(|field| field.tag == Some(tag));
+    known.then_some(Problem::TagVersion { tag, version: place.version })
+}
+
+pub(super) type Read<T> = Result<(T, Value, Option<Note>), Problem>;
+
+/// A whole number as a leaf reads it.
+pub(super) fn int<T: Into<i64>>(
+    read: impl FnOnce(&mut Cursor) -> Result<T, Problem>,
+) -> impl FnOnce(&mut Cursor) -> Read<i64> {
+    |cur| {
+        let value = read(cur)?.into();
+        Ok((value, Value::Int(value), None))
+    }
+}
+
+fn unsigned(cur: &mut Cursor) -> Read<u32> {
+    let (value, note) = cur.uvarint()?;
+    Ok((value, Value::Int(value.into()), note))
+}
+
+fn marker(cur: &mut Cursor, tagged: bool) -> Read<bool> {
+    if tagged {
+        let (value, note) = cur.uvarint()?;
+        let note = note.or((value > 1).then_some(Note::Marker));
+        return Ok((value != 0, Value::Int(value.into()), note));
+    }
+    let value = cur.i8()?;
+    let note = (value != 1 && value != -1).then_some(Note::Marker);
+    Ok((value >= 0, Value::Int(value.into()), note))
+}
+
+/// A length: the number of what follows or `None` for null, and the number as written.
+fn length(
+    cur: &mut Cursor,
+    prefix: Prefix,
+    nullable: bool,
+) -> Result<(Option<u32>, u32, Option<Note>), Problem> {
+    let (value, written, note) = match prefix {
+        Prefix::Compact => {
+            let (written, note) = cur.uvarint()?;
+            (i64::from(written) - 1, written, note)
+        }
+        Prefix::Int16 => {
+            let value = cur.i16()?;
+            (value.into(), i32::from(value) as u32, None)
+        }
+        Prefix::Int32 => {
+            let value = cur.i32()?;
+            (value.into(), value as u32, None)
+        }
+        Prefix::Varint => {
+            let (value, note) = cur.varint()?;
+            (value.into(), value as u32, note)
+        }
+        Prefix::Marker | Prefix::Rest => (cur.left() as i64, cur.left() as u32, None),
+    };
+    match value {
+        -1 if nullable => Ok((None, written, note)),
+        -1 => Err(Problem::Null),
+        value => match u32::try_from(value) {
+            Ok(value) if i32::try_from(value).is_ok() => Ok((Some(value), written, note)),
+            Ok(value) => Err(Problem::Count { count: value.into(), left: cur.left() as u64 }),
+            Err(_) => Err(Problem::Negative(value)),
+        },
+    }
+}
+
+pub(super) fn text(cur: &mut Cursor, prefix: Prefix, nullable: bool) -> Read<Option<usize>> {
+    let (length, _, note) = length(cur, prefix, nullable)?;
+    let Some(length) = length else { return Ok((None, Value::Null(prefix), note)) };
+    if u64::from(length) > LONGEST_TEXT {
+        return Err(Problem::LongText(length.into()));
+    }
+    let bytes = cur.take(length as usize)?;
+    let note = note.or(std::str::from_utf8(bytes).is_err().then_some(Note::NotUtf8));
+    Ok((Some(length as usize), Value::Text { length, prefix }, note))
+}
+
+pub(super) fn bytes(cur: &mut Cursor, prefix: Prefix, nullable: bool) -> Read<Option<usize>> {
+    let (length, _, note) = length(cur, prefix, nullable)?;
+    let Some(length) = length else { return Ok((None, Value::Null(prefix), note)) };
+    cur.take(length as usize)?;
+    Ok((Some(length as usize), Value::Bytes { length, prefix }, note))
+}
+
+fn scalar(cur: &mut Cursor, ty: Type, name: &str) -> Read<()> {
+    let value = match ty {
+        Type::Bool => {
+            let byte = cur.i8()?;
+            let note = (byte != 0 && byte != 1).then_some(Note::NotZeroOrOne);
+            return Ok(((), Value::Bool(byte != 0), note));
+        }
+        Type::Int16 if name.ends_with("ErrorCode") => {
+            return cur.i16().map(|code| ((), Value::Error(code), None));
+        }
+        Type::Int8 => cur.i8()?.into(),
+        Type::Int16 => cur.i16()?.into(),
+        Type::Uint16 => cur.u16()?.into(),
+        Type::Int32 => cur.i32()?.into(),
+        Type::Uint32 => cur.u32()?.into(),
+        Type::Float64 => return cur.f64().map(|value| ((), Value::Float(value), None)),
+        Type::Uuid => return cur.take(16).map(|_| ((), Value::Uuid, None)),
+        _ => cur.i64()?,
+    };
+    Ok(((), Value::Int(value), None))
+}
+
+fn word(ty: Type) -> &'static str {
+    match ty {
+        Type::Bool => "bool",
+        Type::Int8 => "int8",
+        Type::Int16 => "int16",
+        Type::Uint16 => "uint16",
+        Type::Int32 => "int32",
+        Type::Uint32 => "uint32",
+        Type::Float64 => "float64",
+        Type::Uuid => "uuid",
+        _ => "int64",
+    }
+}

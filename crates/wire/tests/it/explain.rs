@@ -1,0 +1,139 @@
+//! The walk over the tables, held against the frames that the codecs are held against.
+
+use crate::support::{Case, cases, recode_frame};
+use bytes::Bytes;
+use ottla_wire::explain::{self, Explained, Options, Problem, Value};
+use ottla_wire::tables::{Direction, TableSet, smallest};
+use ottla_wire::{ApiKey, batch, codec};
+
+fn explain(case: &Case, frame: &Bytes) -> Explained {
+    let (set, options) = (TableSet::built_in(), Options::default());
+    match case.direction {
+        Direction::Request => explain::request(set, frame, &options),
+        Direction::Response => explain::response(set, case.info.key, case.version, frame, &options),
+    }
+}
+
+/// The children of every node lie in it, side by side, and fill it; in what is opened they fill its content.
+fn check_cover(explained: &Explained) {
+    assert_eq!(explained.nodes()[0].size as usize, explained.source(0).len());
+    for (id, node) in explained.nodes().iter().enumerate() {
+        let content = explained.content(node).len() as u32;
+        let mut at = node.at + node.size - content;
+        let inner: Vec<usize> = explained.children(id).collect();
+        for child in inner.iter().map(|id| &explained.nodes()[*id]) {
+            if child.source != node.source {
+                continue;
+            }
+            // A tagged section is its count and then its fields.
+            let counted = node.name == "tagged_fields" && at == node.at;
+            at = if counted { child.at } else { at };
+            assert_eq!(child.at, at, "{} in\n{}", child.name, explained.tree());
+            assert_eq!(child.depth, node.depth + 1, "{}", child.name);
+            at += child.size;
+        }
+        let compressed = matches!(node.value, Value::Compressed { .. });
+        if !inner.is_empty() && !compressed {
+            assert_eq!(at, node.at + node.size, "{} in\n{}", node.name, explained.tree());
+        }
+    }
+}
+
+#[test]
+fn every_smallest_frame_is_explained_to_its_last_byte() {
+    for case in cases() {
+        let frame = smallest(case.info.key, case.direction, case.version).unwrap();
+        let explained = explain(&case, &frame);
+        assert_eq!(explained.faults(), [], "{case:?}");
+        check_cover(&explained);
+        let head = explained.head().unwrap();
+        assert_eq!((head.key, head.version), (case.info.key, case.version));
+    }
+}
+
+/// Whatever a frame is changed into, the walk ends, covers it, and finds a fault where the typed codec does.
+fn judge(case: &Case, frame: Vec<u8>) {
+    let frame = Bytes::from(frame);
+    let explained = explain(case, &frame);
+    check_cover(&explained);
+    if let Err(why) = recode_frame(case, &frame) {
+        let strict = explained.nodes().iter().any(|node| node.note.is_some());
+        assert!(strict || !explained.faults().is_empty(), "{case:?}: {why}\n{}", explained.tree());
+    }
+}
+
+#[test]
+fn every_flipped_byte_and_every_prefix_is_explained() {
+    for case in cases() {
+        let whole = smallest(case.info.key, case.direction, case.version).unwrap().to_vec();
+        for at in 0..whole.len() {
+            judge(&case, whole[..at].to_vec());
+            for flip in [0x01, 0x7f, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= flip;
+                if at > 8 || case.direction == Direction::Response {
+                    judge(&case, bytes);
+                } else {
+                    // It may be a request of another API or version now.
+                    check_cover(&explain(&case, &bytes.into()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn records_of_every_codec_are_opened() {
+    for codec in codec::Compression::ALL {
+        let mut builder = batch::BatchBuilder::new(codec);
+        for value in [&b"one"[..], b"two"] {
+            let headers = [("h", Some(&b"x"[..]))];
+            let headers: Vec<_> = headers
+                .iter()
+                .map(|(key, value)| batch::Header { key: key.as_bytes(), value: *value })
+                .collect();
+            builder.push(&batch::NewRecord {
+                timestamp: 1_700_000_000_000,
+                key: None,
+                value: Some(value),
+                headers: &headers,
+            });
+        }
+        let records = builder.build().unwrap();
+        let table = TableSet::built_in().message("FetchResponse").unwrap();
+        let message = ottla_wire::messages::FetchResponse {
+            responses: vec![ottla_wire::messages::fetch_response::FetchableTopicResponse {
+                partitions: vec![ottla_wire::messages::fetch_response::PartitionData {
+                    records: Some(ottla_wire::Records::from(records)),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let bytes = ottla_wire::Message::to_bytes(&message, 11).unwrap();
+        let explained = explain::message(table, 11, &bytes, &Options::default());
+        assert_eq!(explained.faults(), []);
+        check_cover(&explained);
+        let tree = explained.tree();
+        for text in ["\"two\"", "(2023-11-14T22:13:20.000Z)", "Header[0]", codec.name()] {
+            assert!(tree.contains(text) || text == "none", "{text} in\n{tree}");
+        }
+    }
+}
+
+#[test]
+fn a_fault_names_byte_field_expected_and_found() {
+    let frame = smallest(ApiKey::ADD_OFFSETS_TO_TXN, Direction::Request, 4).unwrap();
+    let mut cut = frame[..20].to_vec();
+    cut[3] = 16;
+    let explained = explain::request(TableSet::built_in(), &cut.into(), &Options::default());
+    assert_eq!(explained.faults().len(), 1);
+    let fault = &explained.faults()[0];
+    assert_eq!(fault.problem, Problem::Short { needed: 8, left: 4 });
+    assert_eq!(
+        fault.to_string(),
+        "byte 16 (0x0010), AddOffsetsToTxnRequest.ProducerId: expected 8 bytes, found 4"
+    );
+    assert_eq!(explained.nodes().last().unwrap().name, "undecoded");
+}
