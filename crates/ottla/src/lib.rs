@@ -14,6 +14,7 @@
 
 mod broker;
 mod config;
+pub mod tap;
 
 pub use broker::{Broker, Builder, Failed, StartError};
 pub use config::{BadConfig, Config, Durability, Http, Storage};

@@ -91,9 +91,21 @@ pub fn request<M: Request>(
 /// # Errors
 /// A value does not fit the version, or there is no such version.
 pub fn response<M: Response>(correlation_id: i32, message: &M, version: i16) -> Result<Frame, EncodeError> {
+    let header = ResponseHeader { correlation_id, unknown_tags: Tags::default() };
+    response_with(&header, message, version)
+}
+
+/// Builds a response frame with a header that may hold tagged fields, as one that passes a message on does.
+///
+/// # Errors
+/// As [`response`].
+pub fn response_with<M: Response>(
+    header: &ResponseHeader,
+    message: &M,
+    version: i16,
+) -> Result<Frame, EncodeError> {
     let mut w = Writer::with_capacity(256);
     w.i32(0);
-    let header = ResponseHeader { correlation_id, unknown_tags: Tags::default() };
     header.encode(&mut w, response_header_version(M::KEY, version).unwrap_or(0))?;
     message.encode(&mut w, version)?;
     Frame::finish(w, &At(M::NAME, ""))

@@ -1,0 +1,252 @@
+//! A proxy between Kafka clients and any Kafka broker that tells what they say to each other.
+//! It must not know how the conversation is shown: whoever started it reads [`Event`]s and does that.
+//!
+//! Bytes pass as they came, but for answers that name brokers: in those the tap puts its own address, with a port of its own for each
+//! broker, so that the whole cluster stays behind it.
+//!
+//! Memory is bounded, and so is patience: an event that nobody takes holds up the connection that it is about, and a slow reader on
+//! one side slows down the other.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let broker = ottla::Broker::in_memory().start()?;
+//! let (tap, mut events) = ottla::tap::Tap::start("127.0.0.1:0", &broker.address().to_string()).await?;
+//! let client = std::net::TcpStream::connect(tap.address())?; // any Kafka client connects here
+//! assert!(matches!(events.recv().await, Some(ottla::tap::Event::Opened { connection: 1, .. })));
+//! # Ok(())
+//! # }
+//! ```
+
+mod asked;
+mod frames;
+mod mask;
+mod nodes;
+mod relay;
+mod rewrite;
+
+pub use asked::Head;
+
+use bytes::Bytes;
+use frames::{Budget, Room};
+use nodes::{Address, Nodes};
+use relay::Link;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Events that may wait to be taken.
+const EVENTS: usize = 64;
+/// How long to wait after the system refused a connection, which it does when too many are open.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Something that a tap has seen or done.
+#[derive(Debug)]
+pub enum Event {
+    /// A port was opened for a broker.
+    Listens {
+        /// Where clients reach it from now on.
+        local: SocketAddr,
+        /// Where the cluster says that it is.
+        broker: String,
+    },
+    /// A client has connected.
+    Opened {
+        /// The number of the connection, counted from 1.
+        connection: u64,
+        /// The client.
+        client: SocketAddr,
+        /// The port it has reached.
+        local: SocketAddr,
+        /// The broker that the port stands for.
+        broker: String,
+    },
+    /// A frame has passed.
+    Frame(Seen),
+    /// Something that no frame tells.
+    Note {
+        /// The connection, if it is about one.
+        connection: Option<u64>,
+        /// What is the matter, in a sentence without its full stop.
+        text: String,
+    },
+    /// A connection has ended.
+    Closed {
+        /// Its number.
+        connection: u64,
+    },
+}
+
+/// A frame as it came, secrets masked.
+#[derive(Debug)]
+pub struct Seen {
+    /// The connection.
+    pub connection: u64,
+    /// From the client, or to it.
+    pub is_request: bool,
+    /// When it was there as a whole.
+    pub at: SystemTime,
+    /// Its bytes, the size in front included. Of a frame above 100 MiB, or when too many large ones are under way, only the beginning.
+    pub frame: Bytes,
+    /// How many bytes it has, the size in front included.
+    pub size: usize,
+    /// The header of the request, of a response that of the request that it answers. None for SASL tokens without a header and
+    /// for a response to nothing.
+    pub head: Option<Head>,
+    /// Of a response: the time since the request was there as a whole.
+    pub latency: Option<Duration>,
+    /// Whether the client is given other addresses than this answer has.
+    pub rewritten: bool,
+    /// What else is to be said about it.
+    pub note: Option<String>,
+    _room: Option<Room>,
+}
+
+/// Why a tap did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum TapError {
+    /// The broker's address is not `HOST:PORT`.
+    #[error("'{0}' is not HOST:PORT")]
+    Address(String),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A running tap; dropping it closes every port and connection.
+#[derive(Debug)]
+pub struct Tap {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Tap {
+    /// Listens on an address (port 0 takes a free one; ports for further brokers are the next free ones behind it) and forwards to a
+    /// broker, `HOST:PORT`, which need not run yet. Comes back with what it tells; the events end when the tap is dropped.
+    ///
+    /// # Errors
+    /// An address is malformed, or cannot be listened on.
+    pub async fn start(listen: &str, to: &str) -> Result<(Tap, mpsc::Receiver<Event>), TapError> {
+        let broker = nodes::parse(to).ok_or_else(|| TapError::Address(to.to_owned()))?;
+        let at = nodes::parse(listen).ok_or_else(|| TapError::Address(listen.to_owned()))?;
+        let refused = |source| TapError::Listen { address: listen.to_owned(), source };
+        let listener = TcpListener::bind((at.0.as_str(), at.1)).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let (events, receiver) = mpsc::channel(EVENTS);
+        let shared = Arc::new(Shared {
+            nodes: Nodes::new(address, broker.clone()).await,
+            events,
+            budget: Budget::default(),
+            connections: AtomicU64::new(0),
+            tasks: Mutex::default(),
+        });
+        shared.spawn(accept(shared.clone(), listener, broker));
+        Ok((Tap { address, shared }, receiver))
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.shared.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    nodes: Nodes,
+    events: mpsc::Sender<Event>,
+    budget: Budget,
+    /// Connections so far.
+    connections: AtomicU64,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Shared {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Waits until there is room for the event. Nobody need listen.
+    async fn tell(&self, event: Event) {
+        let _ = self.events.send(event).await;
+    }
+
+    async fn note(&self, connection: Option<u64>, text: String) {
+        self.tell(Event::Note { connection, text }).await;
+    }
+
+    /// Gives a broker its port.
+    async fn open(self: &Arc<Shared>, broker: Address) {
+        match self.nodes.open(&broker).await {
+            Ok(None) => {}
+            Ok(Some(listener)) => {
+                if let Ok(local) = listener.local_addr() {
+                    self.tell(Event::Listens { local, broker: written(&broker) }).await;
+                }
+                self.spawn(boxed_accept(self.clone(), listener, broker));
+            }
+            Err(why) => {
+                let text = format!("clients go past the tap to {}: no port for it: {why}", written(&broker));
+                self.note(None, text).await;
+            }
+        }
+    }
+}
+
+/// An address as people write it.
+fn written((host, port): &Address) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Carrying a connection can open a port, and a port carries connections: one of the two must not be part of the other's type.
+fn boxed_accept(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    broker: Address,
+) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(accept(shared, listener, broker))
+}
+
+/// Takes connections to one broker.
+async fn accept(shared: Arc<Shared>, listener: TcpListener, broker: Address) {
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => shared.spawn(connected(shared.clone(), client, broker.clone())),
+            Err(why) => {
+                shared.note(None, format!("cannot take a connection: {why}")).await;
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Carries one connection from its beginning to its end.
+async fn connected(shared: Arc<Shared>, client: TcpStream, broker: Address) {
+    let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    let (Ok(peer), Ok(local)) = (client.peer_addr(), client.local_addr()) else { return };
+    let name = written(&broker);
+    shared.tell(Event::Opened { connection, client: peer, local, broker: name.clone() }).await;
+    match TcpStream::connect((broker.0.as_str(), broker.1)).await {
+        Ok(broker) => Link::new(connection, local.ip(), shared.clone()).carry(client, broker).await,
+        Err(why) => shared.note(Some(connection), format!("cannot reach {name}: {why}")).await,
+    }
+    shared.tell(Event::Closed { connection }).await;
+}

@@ -1,0 +1,194 @@
+//! Which request a response answers: one direction of a connection tells the other what was asked.
+
+use bytes::Bytes;
+use ottla_wire::frame::{RequestHeader, read_request_header};
+use ottla_wire::{ApiKey, At, Text};
+use std::collections::VecDeque;
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// Requests without an answer that a connection may have; the next one waits.
+const MOST: usize = 1024;
+/// Bytes of the size in front of a frame.
+const SIZE: usize = 4;
+
+/// What the header of a request says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The API; may be a number that no schema has.
+    pub key: ApiKey,
+    /// The version of the request, and of its response.
+    pub version: i16,
+    /// The number that the response repeats.
+    pub correlation_id: i32,
+    /// What the client calls itself.
+    pub client_id: Option<Text>,
+}
+
+impl Head {
+    /// Reads the header of a request frame, its size included. Of an API that no schema has only the fixed part is read.
+    pub(super) fn of(whole: &Bytes) -> Option<Head> {
+        match read_request_header(&whole.slice(whole.len().min(SIZE)..)) {
+            Ok((header, _)) => Some(Head::from(header)),
+            Err(_) => {
+                let fixed: &[u8; 8] = whole.get(SIZE..)?.first_chunk()?;
+                let [k0, k1, v0, v1, correlation_id @ ..] = *fixed;
+                Some(Head {
+                    key: ApiKey(i16::from_be_bytes([k0, k1])),
+                    version: i16::from_be_bytes([v0, v1]),
+                    correlation_id: i32::from_be_bytes(correlation_id),
+                    client_id: None,
+                })
+            }
+        }
+    }
+
+    /// Whether the schemas have this API and version.
+    pub(super) fn is_known(&self) -> bool {
+        self.key.info().is_some_and(|info| info.request_versions.contains(self.version))
+    }
+}
+
+impl From<RequestHeader> for Head {
+    fn from(header: RequestHeader) -> Head {
+        Head {
+            key: header.api_key,
+            version: header.api_version,
+            correlation_id: header.correlation_id,
+            client_id: header.client_id,
+        }
+    }
+}
+
+/// Whether the broker answers this request: it does not answer Produce with acks 0.
+pub(super) fn is_answered(head: &Head, whole: &Bytes) -> bool {
+    const AT: At = At("ProduceRequest", "Acks");
+    if head.key != ApiKey::PRODUCE {
+        return true;
+    }
+    let Some(info) = head.key.info() else { return true };
+    let Ok((_, mut body)) = read_request_header(&whole.slice(whole.len().min(SIZE)..)) else { return true };
+    let flexible = info.request_flexible.contains(head.version);
+    let transactional_id = body.text_or_null(flexible, &AT);
+    !matches!((transactional_id, body.i16(&AT)), (Ok(_), Ok(0)))
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Its header; none for a SASL token without one.
+    pub(super) head: Option<Head>,
+    /// When it was there as a whole.
+    pub(super) at: Instant,
+}
+
+/// Both ends of what passes from the direction of requests to that of responses.
+pub(super) fn channel() -> (mpsc::Sender<Asked>, Waiting) {
+    let (sender, from) = mpsc::channel(MOST);
+    (sender, Waiting { from, queue: VecDeque::new() })
+}
+
+/// The requests that wait for answers, oldest first.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    from: mpsc::Receiver<Asked>,
+    queue: VecDeque<Asked>,
+}
+
+impl Waiting {
+    /// The request that this response answers. A token is answered by whatever comes next.
+    pub(super) fn take(&mut self, whole: &Bytes) -> Option<Asked> {
+        let correlation_id =
+            whole.get(SIZE..).and_then(<[u8]>::first_chunk).map(|id| i32::from_be_bytes(*id));
+        let mut at = 0;
+        loop {
+            while at >= self.queue.len() {
+                let asked = self.from.try_recv().ok()?;
+                if self.queue.len() >= MOST {
+                    self.queue.pop_front();
+                    at = at.saturating_sub(1);
+                }
+                self.queue.push_back(asked);
+            }
+            match &self.queue.get(at)?.head {
+                None if at == 0 => return self.queue.pop_front(),
+                Some(head) if Some(head.correlation_id) == correlation_id => return self.queue.remove(at),
+                _ => at += 1,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottla_wire::messages::{ApiVersionsRequest, ProduceRequest};
+    use ottla_wire::{Message, Request, frame};
+
+    fn of<M: Request>(message: &M, version: i16, correlation_id: i32) -> Bytes {
+        frame::request(correlation_id, Some(&Text::from_static("me")), message, version).unwrap().to_bytes()
+    }
+
+    fn answer(correlation_id: i32) -> Bytes {
+        [4_i32.to_be_bytes(), correlation_id.to_be_bytes()].concat().into()
+    }
+
+    fn ask(sender: &mpsc::Sender<Asked>, correlation_id: i32) {
+        let head = Head::of(&of(&ApiVersionsRequest::default(), 3, correlation_id));
+        sender.try_send(Asked { head, at: Instant::now() }).unwrap();
+    }
+
+    fn taken(waiting: &mut Waiting, correlation_id: i32) -> Option<i32> {
+        waiting.take(&answer(correlation_id))?.head.map(|head| head.correlation_id)
+    }
+
+    #[test]
+    fn answers_find_their_requests_in_any_order() {
+        let (sender, mut waiting) = channel();
+        (1..=3).for_each(|id| ask(&sender, id));
+        assert_eq!(taken(&mut waiting, 2), Some(2));
+        assert_eq!(taken(&mut waiting, 1), Some(1));
+        assert_eq!(taken(&mut waiting, 9), None);
+        assert_eq!(taken(&mut waiting, 3), Some(3));
+        assert_eq!(taken(&mut waiting, 3), None);
+    }
+
+    #[test]
+    fn a_token_is_answered_by_what_comes_next() {
+        let (sender, mut waiting) = channel();
+        sender.try_send(Asked { head: None, at: Instant::now() }).unwrap();
+        ask(&sender, 7);
+        assert!(waiting.take(&answer(1234)).unwrap().head.is_none());
+        assert_eq!(taken(&mut waiting, 7), Some(7));
+    }
+
+    #[test]
+    fn what_never_is_answered_does_not_pile_up() {
+        let (sender, mut waiting) = channel();
+        for id in 0..3 * MOST as i32 {
+            ask(&sender, id);
+            assert_eq!(taken(&mut waiting, -1), None);
+        }
+        assert_eq!(waiting.queue.len(), MOST);
+        assert_eq!(taken(&mut waiting, 3 * MOST as i32 - 1), Some(3 * MOST as i32 - 1));
+    }
+
+    #[test]
+    fn produce_without_acks_has_no_answer() {
+        for version in ProduceRequest::VERSIONS.iter() {
+            for (acks, answered) in [(0, false), (1, true), (-1, true)] {
+                let frame = of(&ProduceRequest { acks, ..ProduceRequest::default() }, version, 1);
+                assert_eq!(is_answered(&Head::of(&frame).unwrap(), &frame), answered, "{version}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_api_still_has_its_numbers() {
+        let frame = Bytes::from_static(b"\0\0\0\x08\x03\xe8\0\x02\0\0\0\x2a");
+        let head = Head::of(&frame).unwrap();
+        assert_eq!((head.key, head.version, head.correlation_id), (ApiKey(1000), 2, 42));
+        assert!(!head.is_known());
+        assert_eq!(Head::of(&frame.slice(..11)), None);
+    }
+}
