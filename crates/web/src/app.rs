@@ -42,6 +42,13 @@ impl App {
     }
 }
 
+impl App {
+    /// Bytes that can still be written where the data is; none in memory, or if the system does not say.
+    pub(crate) fn disk_free(&self) -> Option<u64> {
+        self.broker.reader().free_space().ok().filter(|free| *free < u64::MAX)
+    }
+}
+
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("App")

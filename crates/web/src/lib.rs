@@ -5,7 +5,6 @@
 //! `pages/`: a struct that is an askama template and serializes, and a function from [`asked::Asked`] to it; then add its line to
 //! [`routes`].
 #![forbid(unsafe_code)]
-#![expect(dead_code, reason = "the pages that use it follow")]
 
 mod app;
 mod asked;

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use std::sync::Arc;
 
 /// All routes, behind the guard. Built when the first connection comes, so that a start costs nothing.
@@ -17,8 +17,7 @@ pub fn routes(app: Arc<App>) -> Router {
         .route("/ready", get(health::ready))
         .route("/style.css", get(async || typed("text/css; charset=utf-8", shell::STYLE)))
         .route("/refresh.js", get(async || typed("text/javascript; charset=utf-8", shell::SCRIPT)));
-    let router = page(router, "/", pages::overview::overview);
-    router
+    broker_pages(router)
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_that_way)
         .layer(from_fn_with_state(Arc::clone(&app), guard::guard))
@@ -37,4 +36,21 @@ async fn not_that_way(uri: Uri, method: Method) -> Response {
 
 fn refused(uri: &Uri, refusal: &Refusal) -> Response {
     if uri.path().starts_with(JSON) { refusal.as_json() } else { refusal.as_html() }
+}
+
+/// The pages that show the running broker.
+fn broker_pages(router: Router<Arc<App>>) -> Router<Arc<App>> {
+    let router = page(router, "/", pages::overview::overview);
+    let router = page(router, "/topics", pages::topics::topics);
+    let router = page(router, "/topics/{topic}", pages::topics::topic);
+    let router = page(router, "/topics/{topic}/{partition}", pages::records::records);
+    let router = page(router, "/groups", pages::groups::groups);
+    let router = page(router, "/group", pages::groups::group);
+    let router = page(router, "/transactions", pages::transactions::transactions);
+    let router = page(router, "/transaction", pages::transactions::transaction);
+    let router = page(router, "/transaction/abort", pages::abort::confirm);
+    let router = page(router, "/hanging/abort", pages::abort::confirm_hanging);
+    router
+        .route("/transaction/abort", post(pages::abort::abort))
+        .route("/hanging/abort", post(pages::abort::abort_hanging))
 }

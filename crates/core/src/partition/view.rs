@@ -128,9 +128,16 @@ impl Partition {
         batches: &[StoredBatch],
         isolation: Isolation,
     ) -> Vec<AbortedTransaction> {
-        let (Isolation::Committed, Some(last)) = (isolation, batches.last()) else { return Vec::new() };
+        match (isolation, batches.last()) {
+            (Isolation::Committed, Some(last)) => self.aborted_between(from, last.last_offset),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Aborted transactions with records or their marker between these offsets, inclusive, by marker offset.
+    pub fn aborted_between(&self, from: Offset, last: Offset) -> Vec<AbortedTransaction> {
         let first = self.aborted.partition_point(|aborted| aborted.marker_offset < from);
-        let touched = |aborted: &&AbortedTransaction| aborted.first_offset <= last.last_offset;
+        let touched = |aborted: &&AbortedTransaction| aborted.first_offset <= last;
         self.aborted.range(first..).filter(touched).copied().collect()
     }
 }
