@@ -2,3 +2,5 @@
 //! It must not know sockets, files or the broker: whoever has bytes hands them in and gets back what they mean.
 
 #![forbid(unsafe_code)]
+
+pub mod json;

@@ -67,6 +67,9 @@ pub enum DecodeProblem {
     /// A tag that the schema knows, but not in this version.
     #[error("the tag is not valid in version {0}")]
     TagVersion(i16),
+    /// Bytes behind the end of the message.
+    #[error("bytes behind the message: {0}")]
+    Left(u64),
     /// A version that the message does not have.
     #[error("version {version}, valid are {}", display(*valid))]
     Version {
