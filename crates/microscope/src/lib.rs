@@ -1,6 +1,18 @@
 //! The microscope: reference pages, JSON to frames and back, conversations, capture files.
 //! It must not know sockets, files or the broker: whoever has bytes hands them in and gets back what they mean.
+//!
+//! - [`schemas`]: the tables to look with, built in or of other schemas; [`names`]: what a name means in them.
+//! - [`page`]: a reference page as values; [`grid`] its bytes, [`diff`] what changed between versions; [`text`] and
+//!   [`page_json`] print them.
+//! - [`json`]: messages and frames as JSON, in both directions.
 
 #![forbid(unsafe_code)]
 
+pub mod diff;
+pub mod grid;
 pub mod json;
+pub mod names;
+pub mod page;
+pub mod page_json;
+pub mod schemas;
+pub mod text;

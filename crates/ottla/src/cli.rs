@@ -6,11 +6,13 @@ mod apis;
 mod consume;
 mod demo;
 mod errors;
+mod explain;
 mod failure;
 mod format;
 mod group;
 mod out;
 mod produce;
+mod schemas;
 mod topic;
 mod txn;
 
@@ -37,6 +39,7 @@ pub(crate) enum Command {
     Demo(demo::Demo),
     Apis(apis::Apis),
     Errors(errors::Errors),
+    Explain(explain::Explain),
 }
 
 /// Which cluster to talk to, and how to show what it says.
@@ -114,6 +117,7 @@ fn execute(command: Command, out: &mut Out) -> Result<(), Failure> {
             Command::Demo(command) => command.run(out).await,
             Command::Apis(command) => command.run(out),
             Command::Errors(command) => command.run(out),
+            Command::Explain(command) => command.run(out),
         }
     })
 }
@@ -139,7 +143,7 @@ mod tests {
     }
 
     /// The commands that talk to no cluster.
-    const ALONE: [&str; 3] = ["ottla serve", "ottla apis", "ottla errors"];
+    const ALONE: [&str; 4] = ["ottla serve", "ottla apis", "ottla errors", "ottla explain"];
 
     /// Every command with the words that lead to it.
     fn commands() -> Vec<(String, clap::Command)> {

@@ -65,3 +65,96 @@ fn errors_are_listed_with_their_meaning() {
     assert_eq!(all.as_array().unwrap().len(), text.lines().count() - 1);
     assert_eq!((&all[0]["code"], &all[4]["retriable"]), (&Value::from(-1), &Value::from(true)));
 }
+
+/// A schema of an older Kafka, and the tree that its smallest frame makes.
+fn older(message: &str) -> (String, String) {
+    let folder = format!("{}/tests/data/schemas", env!("CARGO_MANIFEST_DIR"));
+    let tree = std::fs::read_to_string(format!("{folder}/{message}.tree")).unwrap();
+    (format!("{folder}/{message}.json"), tree)
+}
+
+#[test]
+fn the_tree_of_a_schema_file_comes_out_byte_for_byte() {
+    for message in ["AddOffsetsToTxnRequest", "AddOffsetsToTxnResponse"] {
+        let (file, tree) = older(message);
+        assert_eq!(out(&format!("explain {message} --tree --schemas {file}")), tree);
+    }
+    // The blanks and line breaks of these two are not known.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for message in ["TxnOffsetCommitRequest", "TxnOffsetCommitResponse"] {
+        let (file, tree) = older(message);
+        assert_eq!(words(&out(&format!("explain {message} --tree --schemas {file}"))), words(&tree));
+    }
+}
+
+#[test]
+fn both_sides_of_an_older_api_come_from_their_files() {
+    let (request, _) = older("TxnOffsetCommitRequest");
+    let (response, _) = older("TxnOffsetCommitResponse");
+    let page = out(&format!("explain txnoffsetcommit --schemas {request} --schemas {response}"));
+    for line in [
+        "Encoded at         v5",
+        "Headers            req v2, resp v1",
+        "Request versions   0-5",
+        "Request size       56 bytes",
+        "Response size      25 bytes",
+        "TxnOffsetCommitRequest v5, request header v2, 56 bytes on the wire",
+        "byte layout (25 bytes, 16 bytes per row)",
+        "0010  01 00 00 00 00 00 00 00 00 00 00 00 00 00 00 01  MMMMMMMMMMMMMMMM",
+        "0030  00 00 00 00 01 00 00 00                          MMMMMTTT",
+        "      F frame   H rpc header   M request body   T tagged_fields",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
+    let folder = request.rsplit_once('/').unwrap().0;
+    let schema = out(&format!("explain 28 --request --schema --schemas {folder}"));
+    assert_eq!(schema, std::fs::read_to_string(&request).unwrap());
+}
+
+#[test]
+fn what_cannot_be_explained_is_said_with_a_remedy() {
+    let says = |line: &str, status: i32| {
+        let output = run(line, b"");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(status), 0), "{line}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(says("explain TxnOfsetCommit", 1).ends_with("Did you mean TxnOffsetCommit?\n"));
+    assert!(says("explain xyzzy", 1).contains("`ottla apis`"));
+    assert!(says("explain Fetch --version 99", 1).contains("Fetch has no version 99; it has 4-"));
+    assert!(says("explain LeaderAndIsr", 1).contains("removed"));
+    assert!(says("explain Fetch --schemas /nowhere.json", 1).contains("/nowhere.json"));
+    assert!(says("explain Fetch --schemas Cargo.toml", 1).contains("Cargo.toml is no schema"));
+    assert!(says("explain Fetch --request --response", 2).contains("cannot be used with"));
+}
+
+#[test]
+fn pages_differences_and_other_messages_have_json() {
+    let page = json("explain AddOffsetsToTxn --json");
+    assert_eq!((&page["key"], &page["request"]["size"]), (&Value::from(25), &Value::from(28)));
+    assert_eq!(page["request"]["bytes"].as_str().unwrap().len(), 56);
+    let header = &page["request"]["tree"]["children"][1];
+    assert_eq!((&header["name"], &header["type"]), (&Value::from("RequestHeader"), &Value::from("v2")));
+    assert_eq!(header["children"][0]["value"], "25 (AddOffsetsToTxn)");
+    assert!(page["response"]["schema"].as_str().unwrap().contains("AddOffsetsToTxnResponse"));
+
+    let diff = json("explain TxnOffsetCommit --diff 5 6 --json");
+    assert!(diff["changes"].as_array().unwrap().iter().any(|change| change["field"] == "Topics.TopicId"));
+    assert_eq!(out("explain AddOffsetsToTxn --diff 3 4"), "no difference in the bytes\n");
+
+    let data = json("explain consumerprotocolassignment --json");
+    assert_eq!(data["fields"][1]["depth"], 1);
+}
+
+#[test]
+fn the_grid_is_coloured_when_asked() {
+    let plain = out("explain Produce --request --bytes");
+    let coloured = out("explain Produce --request --bytes --color always");
+    assert!(!plain.contains('\x1b') && plain.lines().count() == 9);
+    assert!(coloured.contains("\x1b[35m"));
+    let mut without = coloured;
+    while let Some(from) = without.find('\x1b') {
+        let to = from + without[from..].find('m').unwrap();
+        without.replace_range(from..=to, "");
+    }
+    assert_eq!(without, plain);
+}

@@ -27,7 +27,7 @@ impl fmt::Display for ApiKey {
 }
 
 /// What the schemas say about an API.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ApiInfo {
     /// Its number.
     pub key: ApiKey,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use ottla_broker::served_versions;
+use ottla_microscope::page::highest_version;
 use ottla_wire::tables::{Direction, smallest};
 use ottla_wire::{API_TABLE, ApiInfo, Versions, request_header_version, response_header_version};
 use serde_json::{Value, json};
@@ -72,7 +73,7 @@ fn row(api: &ApiInfo) -> Vec<String> {
         flexible_from(api).map_or_else(dash, |from| from.to_string()),
         served_versions(api.key).map_or_else(dash, |versions| versions.to_string()),
     ];
-    let highest = highest(api);
+    let highest = highest_version(api, Some(Direction::Request));
     row.push(highest.map_or_else(dash, |version| version.to_string()));
     match highest.and_then(|version| frames(api, version)) {
         Some(frames) => row.extend([
@@ -83,15 +84,6 @@ fn row(api: &ApiInfo) -> Vec<String> {
         None => row.extend([dash(), dash(), dash()]),
     }
     row
-}
-
-/// The highest stable version, or the highest there is of an API that has no stable one.
-fn highest(api: &ApiInfo) -> Option<i16> {
-    let Versions { max, .. } = match api.stable_versions() {
-        stable if stable.is_empty() => api.request_versions,
-        stable => stable,
-    };
-    (!api.request_versions.is_empty()).then_some(max)
 }
 
 fn flexible_from(api: &ApiInfo) -> Option<i16> {

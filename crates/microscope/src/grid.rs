@@ -1,0 +1,32 @@
+//! The bytes of a frame, each with the place it stands in.
+
+use ottla_wire::explain::{Explained, Region};
+
+/// How many bytes stand in a row.
+pub const ROW: usize = 16;
+
+/// A byte of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The byte.
+    pub byte: u8,
+    /// The place it stands in.
+    pub region: Region,
+    /// The innermost node it belongs to, as a place in [`Explained::nodes`].
+    pub node: usize,
+}
+
+/// The bytes of a source (0 is the frame), in order.
+pub fn cells(explained: &Explained, source: u16) -> Vec<Cell> {
+    let bytes = explained.source(source);
+    let root = Cell { byte: 0, region: Region::Body, node: 0 };
+    let mut cells: Vec<Cell> = bytes.iter().map(|byte| Cell { byte: *byte, ..root }).collect();
+    // What is inside comes later and is painted over what is around it.
+    for (id, node) in explained.nodes().iter().enumerate().filter(|(_, node)| node.source == source) {
+        let (from, size) = (node.at as usize, node.size as usize);
+        for cell in cells.iter_mut().skip(from).take(size) {
+            (cell.region, cell.node) = (node.region, id);
+        }
+    }
+    cells
+}

@@ -1,0 +1,130 @@
+//! What somebody means by the name of an API or message.
+
+use ottla_wire::tables::{Direction, MessageKind, MessageTable, TableSet};
+use ottla_wire::{ApiInfo, ApiKey};
+
+/// What a name names.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject {
+    /// An API, or one side of it.
+    Api(&'static ApiInfo, Option<Direction>),
+    /// A message that is neither request nor response.
+    Message(&'static MessageTable),
+}
+
+/// A name that names nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// What was asked for.
+    pub name: String,
+    /// Names that look like it, the likeliest first; may be empty.
+    pub near: Vec<&'static str>,
+}
+
+/// Looks a name up, whatever its case: an API's name or number, the same with `Request` or `Response` behind it, or the name of
+/// another message.
+///
+/// # Errors
+/// Nothing has that name.
+pub fn find(tables: &TableSet, name: &str) -> Result<Subject, Unknown> {
+    let name = name.trim();
+    if let Some(api) = name.parse().ok().and_then(|key| tables.api(ApiKey(key))) {
+        return Ok(Subject::Api(api, None));
+    }
+    let sides = [("", None), ("request", Some(Direction::Request)), ("response", Some(Direction::Response))];
+    let lower = name.to_ascii_lowercase();
+    for (suffix, direction) in sides {
+        let api = lower
+            .strip_suffix(suffix)
+            .and_then(|lower| tables.apis().iter().find(|api| api.name.eq_ignore_ascii_case(lower)));
+        if let Some(api) = api {
+            return Ok(Subject::Api(api, direction));
+        }
+    }
+    match tables.messages().iter().find(|table| table.name.eq_ignore_ascii_case(name)) {
+        Some(table) => Ok(Subject::Message(table)),
+        None => Err(Unknown { name: name.to_owned(), near: near(tables, &lower) }),
+    }
+}
+
+/// Names that hold this one, or differ from it in few letters.
+fn near(tables: &TableSet, lower: &str) -> Vec<&'static str> {
+    const MOST: usize = 4;
+    let wanted = lower.trim_end_matches("request").trim_end_matches("response");
+    let others = tables
+        .messages()
+        .iter()
+        .filter(|table| matches!(table.kind, MessageKind::Data | MessageKind::Header));
+    let names = tables.apis().iter().map(|api| api.name).chain(others.map(|table| table.name));
+    let mut found: Vec<(usize, &'static str)> = names
+        .filter_map(|name| {
+            let other = name.to_ascii_lowercase();
+            let holds = wanted.len() >= 3 && other.contains(wanted);
+            let far = distance(wanted, &other);
+            (holds || far <= (wanted.len() / 4).max(1)).then_some((far, name))
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().take(MOST).map(|(_, name)| name).collect()
+}
+
+/// How many letters must be put in, taken out or changed to make one of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
+            let up = *cell;
+            left = (diagonal + usize::from(x != y)).min(up + 1).min(left + 1);
+            diagonal = up;
+            *cell = left;
+        }
+    }
+    row.last().copied().map_or(0, |far| if b.is_empty() { a.len() } else { far })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn api(name: &str) -> (&'static str, Option<Direction>) {
+        match find(TableSet::built_in(), name) {
+            Ok(Subject::Api(api, direction)) => (api.name, direction),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    fn near(name: &str) -> Vec<&'static str> {
+        find(TableSet::built_in(), name).unwrap_err().near
+    }
+
+    #[test]
+    fn apis_go_by_name_number_and_side() {
+        assert_eq!(api("TxnOffsetCommit"), ("TxnOffsetCommit", None));
+        assert_eq!(api("28"), ("TxnOffsetCommit", None));
+        assert_eq!(api("fetchrequest"), ("Fetch", Some(Direction::Request)));
+        assert_eq!(api("FETCHRESPONSE"), ("Fetch", Some(Direction::Response)));
+        let other = find(TableSet::built_in(), "consumerprotocolsubscription");
+        assert!(matches!(other, Ok(Subject::Message(table)) if table.name == "ConsumerProtocolSubscription"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_guessed_at() {
+        assert_eq!(near("TxnOfsetCommit"), ["TxnOffsetCommit"]);
+        assert_eq!(near("metdata"), ["Metadata"]);
+        assert_eq!(near("Telemetry").len(), 2);
+        assert!(near("xyzzy").is_empty());
+        assert!(near("").is_empty());
+    }
+
+    #[test]
+    fn distances_are_those_of_levenshtein() {
+        for (a, b, far) in
+            [("", "", 0), ("a", "", 1), ("", "ab", 2), ("kitten", "sitting", 3), ("abc", "abc", 0)]
+        {
+            assert_eq!(distance(a, b), far, "{a} {b}");
+            assert_eq!(distance(b, a), far, "{b} {a}");
+        }
+    }
+}
