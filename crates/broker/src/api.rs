@@ -57,6 +57,7 @@ use crate::ApiMetrics;
 use crate::context::{Caller, Context, NoRandomness};
 use crate::host::HostGone;
 use crate::net::{Answerer, Answering, Coming, Hold, Reply};
+use crate::trace::{Arrived, Recording, Stage};
 use bytes::Bytes;
 use ottla_core::catalog::CatalogAnswer;
 use ottla_core::partition::Isolation;
@@ -147,14 +148,19 @@ macro_rules! apis {
             key: messages::$request::KEY,
             begin: |mut incoming| {
                 let request = messages::$request::decode(&mut incoming.body, incoming.version)?;
+                if let Some(notes) = &incoming.ctx.notes {
+                    notes.reach(Stage::Decoded);
+                }
                 Ok(Box::pin(async move {
                     let Incoming { begun, ctx, caller, version, correlation_id, .. } = incoming;
                     let outcome = $file::answer(&ctx, &caller, request, version).await;
                     let outcome = outcome.into();
                     let metrics = ctx.metrics().api(messages::$request::KEY);
                     count(&outcome, metrics);
+                    note(&ctx, &outcome);
                     let reply = reply(outcome, &caller, correlation_id, version);
                     count_reply(&reply, metrics, begun);
+                    note_reply(&ctx, &reply).await;
                     reply
                 }))
             },
@@ -235,6 +241,21 @@ fn count<T: Response>(outcome: &Outcome<T>, metrics: Option<&ApiMetrics>) {
     }
 }
 
+/// Notes the errors of a response, if the request is traced.
+fn note<T: Response>(ctx: &Context, outcome: &Outcome<T>) {
+    if let (Some(notes), Outcome::Send(response) | Outcome::Held(response, _)) = (&ctx.notes, outcome) {
+        notes.errors(response);
+    }
+}
+
+/// Notes what a request that is traced was about.
+async fn note_reply(ctx: &Context, reply: &Reply) {
+    if let Some(notes) = &ctx.notes {
+        notes.reach(Stage::Answered);
+        notes.look(&ctx.trace, &ctx.host, reply).await;
+    }
+}
+
 /// Counts a request that has been answered.
 fn count_reply(reply: &Reply, metrics: Option<&ApiMetrics>, begun: Instant) {
     let Some(metrics) = metrics else { return };
@@ -293,8 +314,13 @@ fn named_once<T, K: Ord + Clone>(items: Vec<T>, name: impl Fn(&T) -> K) -> (Vec<
 pub(crate) struct Dispatch(pub(crate) Arc<Context>);
 
 impl Answerer for Dispatch {
-    fn begin(&self, peer: SocketAddr, frame: Bytes) -> Result<Answering, String> {
-        let begun = self.read(peer, frame);
+    fn begin(
+        &self,
+        peer: SocketAddr,
+        frame: Bytes,
+        recording: Option<&Recording>,
+    ) -> Result<Answering, String> {
+        let begun = self.read(peer, frame, recording);
         if begun.is_err() {
             self.0.metrics().malformed.add(1);
         }
@@ -310,6 +336,14 @@ impl Answerer for Dispatch {
         }
     }
 
+    fn is_recording(&self) -> bool {
+        self.0.trace.is_on()
+    }
+
+    fn record(&self, arrived: Arrived, frame: &Bytes) -> Option<Recording> {
+        self.0.trace.record(arrived, frame)
+    }
+
     fn may_overlap(&self, head: &[u8]) -> bool {
         head.starts_with(&ApiKey::PRODUCE.0.to_be_bytes())
     }
@@ -317,7 +351,12 @@ impl Answerer for Dispatch {
 
 impl Dispatch {
     /// Reads a request and begins to answer it.
-    fn read(&self, peer: SocketAddr, frame: Bytes) -> Result<Answering, String> {
+    fn read(
+        &self,
+        peer: SocketAddr,
+        frame: Bytes,
+        recording: Option<&Recording>,
+    ) -> Result<Answering, String> {
         let (header, body) = frame::read_request_header(&frame).map_err(|error| error.to_string())?;
         let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
         let caller = Caller { peer, client_id: client_id.unwrap_or(Text::from_static("")) };
@@ -344,12 +383,19 @@ impl Dispatch {
         }
         let incoming = Incoming {
             begun: Instant::now(),
-            ctx: Arc::clone(&self.0),
+            ctx: self.context(recording),
             caller,
             version,
             correlation_id,
             body,
         };
         (api.begin)(incoming).map_err(|error| refusal(&who, key, version, error))
+    }
+
+    fn context(&self, recording: Option<&Recording>) -> Arc<Context> {
+        match recording {
+            None => Arc::clone(&self.0),
+            Some(recording) => Arc::new(self.0.traced(recording.notes())),
+        }
     }
 }

@@ -3,12 +3,15 @@
 use crate::api::{Sessions, stored};
 use crate::host::{Host, HostGone};
 use crate::net::{Allowance, Budget};
+use crate::trace::{Notes, Trace};
 use crate::{Limits, Metrics};
 use bytes::Bytes;
+use ottla_core::Refusal;
 use ottla_store::LogReader;
 use ottla_types::TopicId;
 use ottla_types::record::StoredBatch;
-use ottla_wire::{Text, Uuid};
+use ottla_wire::{ErrorCode, Text, Uuid};
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +30,9 @@ pub struct Context {
     pub(crate) cluster_id: Text,
     pub(crate) advertised: Advertised,
     pub(crate) data_folder: String,
+    pub(crate) trace: Trace,
+    /// Of the request that is being answered, if it is traced.
+    pub(crate) notes: Option<Arc<Notes>>,
 }
 
 /// The address that clients are told to connect to.
@@ -78,7 +84,27 @@ impl Context {
             cluster_id: cluster_id.into(),
             advertised,
             data_folder,
+            trace: Trace::default(),
+            notes: None,
         })
+    }
+
+    /// The last frames of connections, which are kept while this is on.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The same context for one request that is traced.
+    pub(crate) fn traced(&self, notes: &Arc<Notes>) -> Context {
+        Context { host: self.host.traced(Arc::clone(notes)), notes: Some(Arc::clone(notes)), ..self.clone() }
+    }
+
+    #[expect(dead_code, reason = "the refusals of the core say why next")]
+    /// The request is refused, or a part of it: says why to whoever traces it. Costs nothing if nobody does.
+    pub(crate) fn refused(&self, subject: impl Display, code: ErrorCode, refusal: &dyn Refusal) {
+        if let Some(notes) = &self.notes {
+            notes.verdict(&subject, code, refusal);
+        }
     }
 
     /// Figures since the start.

@@ -12,6 +12,7 @@ pub use thread::{HostOptions, StartError, Started, start};
 pub use watch::{Watch, Watchers};
 
 use crate::Metrics;
+use crate::trace::{Notes, Stage};
 use ottla_core::{Answer, Input, Shard, Ticket};
 use ottla_types::{LogPosition, Millis};
 use std::sync::Arc;
@@ -34,11 +35,14 @@ type Deliver = Box<dyn FnOnce() + Send>;
 type ReadShard = Box<dyn FnOnce(&Shard, Millis) -> Deliver + Send>;
 type PeekShard = Box<dyn FnOnce(&Shard, Millis, &mut Watchers) + Send>;
 
+/// Where the stages of a request are noted that is traced.
+type Traced = Option<Arc<Notes>>;
+
 /// What reaches the host's thread.
 enum Command {
-    Ask(MakeInput, oneshot::Sender<Answer>),
-    Offer(MakeInput, oneshot::Sender<Result<Answer, NoRoom>>),
-    Read(ReadShard),
+    Ask(MakeInput, oneshot::Sender<Answer>, Traced),
+    Offer(MakeInput, oneshot::Sender<Result<Answer, NoRoom>>, Traced),
+    Read(ReadShard, Traced),
     Peek(PeekShard),
     Durable(LogPosition),
     LogFailed(String),
@@ -52,16 +56,22 @@ enum Command {
 pub struct Host {
     commands: Sender<Command>,
     metrics: Arc<Metrics>,
+    traced: Traced,
 }
 
 impl Host {
+    /// The same host, asked on behalf of a request that is traced.
+    pub(crate) fn traced(&self, notes: Arc<Notes>) -> Host {
+        Host { traced: Some(notes), ..self.clone() }
+    }
+
     /// Puts an input to the core; the answer arrives when everything it rests on is durable.
     ///
     /// # Errors
     /// The host is gone.
     pub async fn ask(&self, make: impl FnOnce(Ticket) -> Input + Send + 'static) -> Result<Answer, HostGone> {
         let (answer, answered) = oneshot::channel();
-        self.send(Command::Ask(Box::new(make), answer))?;
+        self.send(Command::Ask(Box::new(make), answer, self.asked()))?;
         answered.await.map_err(|_| HostGone)
     }
 
@@ -74,7 +84,7 @@ impl Host {
         make: impl FnOnce(Ticket) -> Input + Send + 'static,
     ) -> Result<Result<Answer, NoRoom>, HostGone> {
         let (answer, answered) = oneshot::channel();
-        self.send(Command::Offer(Box::new(make), answer))?;
+        self.send(Command::Offer(Box::new(make), answer, self.asked()))?;
         answered.await.map_err(|_| HostGone)
     }
 
@@ -87,10 +97,11 @@ impl Host {
         look: impl FnOnce(&Shard, Millis) -> R + Send + 'static,
     ) -> Result<R, HostGone> {
         let (seen, arrived) = oneshot::channel();
-        self.send(Command::Read(Box::new(move |shard, now| {
+        let look: ReadShard = Box::new(move |shard, now| {
             let result = look(shard, now);
             Box::new(move || drop(seen.send(result)))
-        })))?;
+        });
+        self.send(Command::Read(look, self.asked()))?;
         arrived.await.map_err(|_| HostGone)
     }
 
@@ -104,8 +115,11 @@ impl Host {
         look: impl FnOnce(&Shard, Millis, &mut Watchers) -> R + Send + 'static,
     ) -> Result<R, HostGone> {
         let (seen, arrived) = oneshot::channel();
+        let traced = self.asked();
         self.send(Command::Peek(Box::new(move |shard, now, watchers| {
-            drop(seen.send(look(shard, now, watchers)));
+            let result = look(shard, now, watchers);
+            reach(&traced, Stage::Judged);
+            drop(seen.send(result));
         })))?;
         arrived.await.map_err(|_| HostGone)
     }
@@ -138,7 +152,19 @@ impl Host {
         drop(self.commands.send(Command::Stop));
     }
 
+    /// A question is about to be put: notes it if the request is traced.
+    fn asked(&self) -> Traced {
+        reach(&self.traced, Stage::Asked);
+        self.traced.clone()
+    }
+
     fn send(&self, command: Command) -> Result<(), HostGone> {
         self.commands.send(command).map_err(|_| HostGone)
+    }
+}
+
+fn reach(traced: &Traced, stage: Stage) {
+    if let Some(notes) = traced {
+        notes.reach(stage);
     }
 }

@@ -8,9 +8,14 @@ pub mod host;
 mod limits;
 mod metrics;
 mod net;
+mod trace;
 
 pub use api::served_versions;
 pub use context::{Advertised, Context, Memory};
 pub use limits::Limits;
 pub use metrics::{ApiMetrics, Counter, Metrics, TopicMetrics};
 pub use net::Server;
+pub use trace::{
+    Ending, Exchange, FRAME_CAP, Stages, TRACE_BYTES, TRACE_RING, Trace, TraceFilter, TraceUsage,
+    TracedFrame, Verdict,
+};

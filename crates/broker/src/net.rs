@@ -14,6 +14,7 @@ pub(crate) use allowance::{Allowance, Hold};
 pub(crate) use budget::Budget;
 pub use server::Server;
 
+use crate::trace::{Arrived, Recording};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -49,7 +50,22 @@ pub(crate) trait Answerer: Send + Sync + 'static {
     ///
     /// # Errors
     /// The request cannot be answered: the connection is closed, the text goes to the log.
-    fn begin(&self, peer: SocketAddr, frame: Bytes) -> Result<Answering, String>;
+    fn begin(
+        &self,
+        peer: SocketAddr,
+        frame: Bytes,
+        recording: Option<&Recording>,
+    ) -> Result<Answering, String>;
+
+    /// Whether requests that arrive now shall be recorded.
+    fn is_recording(&self) -> bool {
+        false
+    }
+
+    /// Begins to record a request, if it is wanted.
+    fn record(&self, _arrived: Arrived, _frame: &Bytes) -> Option<Recording> {
+        None
+    }
 
     /// A connection came or went.
     fn came(&self, coming: Coming);

@@ -23,10 +23,12 @@ mod input;
 pub mod offsets;
 pub mod ops;
 pub mod partition;
+mod refusal;
 mod shard;
 pub mod transaction;
 
 pub use effect::{Answer, Effect, Effects, Ticket};
 pub use hash::offsets_partition;
 pub use input::Input;
+pub use refusal::Refusal;
 pub use shard::{Applied, Shard};

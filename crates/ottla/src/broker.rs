@@ -114,6 +114,9 @@ impl Broker {
         let bind = async {
             let context =
                 Context::new(host.clone(), reader, advertised, place).await.map_err(io::Error::other)?;
+            if let Some(ring) = config.trace {
+                context.trace().start(ring);
+            }
             let server = Server::bind(tokio::net::TcpListener::from_std(listener)?, context, limits)?;
             let web = match http {
                 Some((listener, names)) => Some(start_web(listener, names, &server, &failure)?),

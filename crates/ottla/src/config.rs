@@ -69,6 +69,8 @@ pub struct Config {
     pub storage: Storage,
     /// When a write counts as durable.
     pub durability: Durability,
+    /// Exchanges of each connection that are kept to be looked at; none if nothing is recorded from the start.
+    pub trace: Option<usize>,
     /// Broker configuration under Kafka's names.
     pub broker: BTreeMap<String, String>,
 }
@@ -81,6 +83,7 @@ impl Default for Config {
             http: Http::default(),
             storage: Storage::Folder(PathBuf::from("./ottla-data")),
             durability: Durability::Disk,
+            trace: None,
             broker: BTreeMap::new(),
         }
     }

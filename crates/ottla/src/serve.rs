@@ -9,6 +9,8 @@ use std::time::Instant;
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
+/// Exchanges that `--trace` keeps of each connection if it does not say: `ottla_broker::TRACE_RING` as text.
+const DEFAULT_RING: &str = "100";
 /// Exit code for a configuration that was refused.
 const BAD_CONFIG: u8 = 2;
 
@@ -39,6 +41,9 @@ pub(crate) struct ServeArgs {
     /// TOML file with listen, advertise, http, data, memory, durability and a table [broker] of Kafka's names
     #[arg(long, value_name = "FILE", env = "OTTLA_CONFIG")]
     config: Option<PathBuf>,
+    /// Keep the last N exchanges of every connection with their bytes, to be looked at over HTTP; also while it runs
+    #[arg(long, value_name = "N", env = "OTTLA_TRACE", num_args = 0..=1, default_missing_value = DEFAULT_RING)]
+    trace: Option<usize>,
     /// What to log to stderr: error, warn, info, debug, or a filter such as ottla_broker=debug
     #[arg(long, value_name = "FILTER", env = "OTTLA_LOG", default_value = "info")]
     log: String,
@@ -128,6 +133,9 @@ fn config(args: &ServeArgs) -> Result<Config, BadConfig> {
     }
     if let Some(folder) = &args.data {
         config.storage = Storage::Folder(folder.clone());
+    }
+    if args.trace.is_some() {
+        config.trace = args.trace;
     }
     if args.memory {
         config.storage = Storage::Memory;

@@ -2,9 +2,10 @@
 
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
-use super::{Command, Deliver, Host, MakeInput, NoRoom, Watchers};
+use super::{Command, Deliver, Host, MakeInput, NoRoom, Traced, Watchers, reach};
 use crate::Metrics;
 use crate::api::served_keys;
+use crate::trace::Stage;
 use ottla_core::config::Settings;
 use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
 use ottla_store::{
@@ -108,7 +109,7 @@ pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, S
     host.begin(options.cluster_id);
     let thread = std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || host.run())?;
     Ok(Started {
-        host: Host { commands, metrics },
+        host: Host { commands, metrics, traced: None },
         reader,
         failure: failure_seen,
         recovered,
@@ -154,7 +155,7 @@ struct HostThread {
     clock: Clock,
     failure: watch::Sender<Option<String>>,
     effects: Effects,
-    tickets: BTreeMap<Ticket, Asker>,
+    tickets: BTreeMap<Ticket, (Asker, Traced)>,
     next_ticket: u64,
     /// Answers that wait for the log to be durable up to a position, oldest first.
     held: VecDeque<(LogPosition, Deliver)>,
@@ -227,21 +228,29 @@ impl HostThread {
     /// Handles one command. False when it is time to end.
     fn handle(&mut self, now: Millis, command: Command) -> bool {
         match command {
-            Command::Ask(make, asker) => {
+            Command::Ask(make, asker, traced) => {
                 let (ticket, input) = self.ticket(make);
-                self.ask(now, ticket, input, Asker::Ask(asker));
+                self.ask(now, ticket, input, (Asker::Ask(asker), traced));
             }
-            Command::Offer(make, asker) => {
+            Command::Offer(make, asker, traced) => {
                 let (ticket, input) = self.ticket(make);
                 if self.log.room_for(size(&input)) == Room::Full {
+                    reach(&traced, Stage::Judged);
                     drop(asker.send(Err(NoRoom)));
                 } else {
-                    self.ask(now, ticket, input, Asker::Offer(asker));
+                    self.ask(now, ticket, input, (Asker::Offer(asker), traced));
                 }
             }
-            Command::Read(look) => {
+            Command::Read(look, traced) => {
                 let deliver = look(&self.shard, now);
-                self.hold(deliver);
+                reach(&traced, Stage::Judged);
+                self.hold(match traced {
+                    None => deliver,
+                    Some(notes) => Box::new(move || {
+                        notes.reach(Stage::Durable);
+                        deliver();
+                    }),
+                });
             }
             Command::Peek(look) => look(&self.shard, now, &mut self.watchers),
             Command::Durable(position) => self.became_durable(now, position),
@@ -261,7 +270,7 @@ impl HostThread {
         (ticket, make(ticket))
     }
 
-    fn ask(&mut self, now: Millis, ticket: Ticket, input: Input, asker: Asker) {
+    fn ask(&mut self, now: Millis, ticket: Ticket, input: Input, asker: (Asker, Traced)) {
         self.tickets.insert(ticket, asker);
         self.step(now, input);
     }
@@ -317,11 +326,15 @@ impl HostThread {
     }
 
     fn reply(&mut self, ticket: Ticket, answer: Answer) {
-        match self.tickets.remove(&ticket) {
-            Some(Asker::Ask(asker)) => self.hold(Box::new(move || drop(asker.send(answer)))),
-            Some(Asker::Offer(asker)) => self.hold(Box::new(move || drop(asker.send(Ok(answer))))),
-            None => {}
-        }
+        let Some((asker, traced)) = self.tickets.remove(&ticket) else { return };
+        reach(&traced, Stage::Judged);
+        self.hold(Box::new(move || {
+            reach(&traced, Stage::Durable);
+            match asker {
+                Asker::Ask(asker) => drop(asker.send(answer)),
+                Asker::Offer(asker) => drop(asker.send(Ok(answer))),
+            }
+        }));
     }
 
     /// Delivers now if the log is durable to its end, else when it is durable to where it ends now.

@@ -7,6 +7,7 @@ use super::intake::{Arrival, Ended, Inbound, Intake};
 use super::outbox::{Outbox, Undelivered};
 use super::{Answerer, Answering, Reply};
 use crate::Limits;
+use crate::trace::{Arrived, Recording};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -67,17 +68,35 @@ enum Side<R> {
     Over,
 }
 
-/// A request under way, or its reply if it came when it was not yet its turn.
-enum Pending {
+/// A request under way, with its recording if it has one.
+struct Pending {
+    progress: Progress,
+    recording: Option<Recording>,
+}
+
+/// How far a request is: its reply may come when it is not yet its turn.
+enum Progress {
     Waiting(Answering),
     Done(Reply),
+}
+
+/// A reply whose turn it is.
+type Ready = (Reply, Option<Recording>);
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Guest {
+    /// The number of the connection.
+    pub(crate) number: u64,
+    /// The other end's address.
+    pub(crate) peer: SocketAddr,
 }
 
 /// A connection at work.
 pub(crate) struct Connection<A, R, W> {
     answerer: Arc<A>,
     limits: Arc<Limits>,
-    peer: SocketAddr,
+    guest: Guest,
     side: Side<R>,
     queue: VecDeque<Inbound>,
     pending: VecDeque<Pending>,
@@ -98,14 +117,14 @@ where
     pub(crate) fn new(
         answerer: Arc<A>,
         limits: Arc<Limits>,
-        peer: SocketAddr,
+        guest: Guest,
         intake: Intake<R>,
         outbox: Outbox<W>,
     ) -> Self {
         Connection {
             answerer,
             limits,
-            peer,
+            guest,
             side: Side::Parked(intake),
             queue: VecDeque::new(),
             pending: VecDeque::new(),
@@ -152,9 +171,10 @@ where
     /// Begins the requests whose turn it is.
     async fn begin_what_may(&mut self) {
         while !self.stopping && self.queue.front().is_some_and(|next| self.may_begin(&next.bytes)) {
-            let Some(Inbound { bytes, charge }) = self.queue.pop_front() else { break };
+            let Some(Inbound { bytes, charge, arrived }) = self.queue.pop_front() else { break };
             self.overlapping = self.answerer.may_overlap(&bytes);
-            let answering = match self.answerer.begin(self.peer, bytes) {
+            let recording = arrived.and_then(|at| self.record(at, &bytes));
+            let answering = match self.answerer.begin(self.guest.peer, bytes, recording.as_ref()) {
                 Ok(answering) => answering,
                 Err(why) => Box::pin(std::future::ready(Reply::Close(why))),
             };
@@ -164,11 +184,17 @@ where
                 reply
             });
             let first = poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await;
-            self.pending.push_back(match first {
-                Poll::Ready(reply) => Pending::Done(reply),
-                Poll::Pending => Pending::Waiting(answering),
-            });
+            let progress = match first {
+                Poll::Ready(reply) => Progress::Done(reply),
+                Poll::Pending => Progress::Waiting(answering),
+            };
+            self.pending.push_back(Pending { progress, recording });
         }
+    }
+
+    fn record(&self, at: std::time::Instant, frame: &bytes::Bytes) -> Option<Recording> {
+        let Guest { number: connection, peer } = self.guest;
+        self.answerer.record(Arrived { connection, peer, at }, frame)
     }
 
     fn may_begin(&self, head: &[u8]) -> bool {
@@ -199,7 +225,8 @@ where
 
     fn arrived(&mut self, intake: Intake<R>, arrival: Result<Arrival, Ended>) -> Result<(), Closed> {
         match arrival {
-            Ok(Arrival::Whole(inbound)) => {
+            Ok(Arrival::Whole(mut inbound)) => {
+                inbound.arrived = self.answerer.is_recording().then(std::time::Instant::now);
                 self.queue.push_back(inbound);
                 self.side = Side::Parked(intake);
             }
@@ -215,9 +242,14 @@ where
         Ok(())
     }
 
-    async fn send(&mut self, replies: Vec<Reply>) -> Result<(), Closed> {
+    async fn send(&mut self, replies: Vec<Ready>) -> Result<(), Closed> {
         let mut refused = None;
-        for reply in replies {
+        let mut recordings = Vec::new();
+        for (reply, recording) in replies {
+            if let Some(mut recording) = recording {
+                recording.replied(&reply);
+                recordings.push(recording);
+            }
             match reply {
                 Reply::Send(chunks, hold) => self.outbox.push(chunks, hold),
                 Reply::Nothing => {}
@@ -228,6 +260,7 @@ where
             }
         }
         self.outbox.flush(self.limits.write_stall).await?;
+        recordings.into_iter().for_each(Recording::written);
         match refused {
             Some(why) => Err(Closed::Refused(why)),
             None => Ok(()),
@@ -236,7 +269,7 @@ where
 }
 
 /// Waits for the first pending request, then takes all replies that are there, in order.
-async fn ready_replies(pending: &mut VecDeque<Pending>) -> Vec<Reply> {
+async fn ready_replies(pending: &mut VecDeque<Pending>) -> Vec<Ready> {
     poll_fn(|cx| {
         let mut replies = Vec::new();
         while let Some(reply) = next_reply(pending, cx) {
@@ -247,15 +280,15 @@ async fn ready_replies(pending: &mut VecDeque<Pending>) -> Vec<Reply> {
     .await
 }
 
-fn next_reply(pending: &mut VecDeque<Pending>, cx: &mut Context<'_>) -> Option<Reply> {
-    if let Some(Pending::Waiting(answering)) = pending.front_mut() {
+fn next_reply(pending: &mut VecDeque<Pending>, cx: &mut Context<'_>) -> Option<Ready> {
+    let front = pending.front_mut()?;
+    if let Progress::Waiting(answering) = &mut front.progress {
         let Poll::Ready(reply) = answering.as_mut().poll(cx) else { return None };
-        pending.pop_front();
-        return Some(reply);
+        front.progress = Progress::Done(reply);
     }
-    match pending.pop_front() {
-        Some(Pending::Done(reply)) => Some(reply),
-        _ => None,
+    match pending.pop_front()? {
+        Pending { progress: Progress::Done(reply), recording } => Some((reply, recording)),
+        Pending { progress: Progress::Waiting(_), .. } => None,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::Limits;
 use bytes::{Buf, Bytes, BytesMut};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
@@ -47,6 +47,8 @@ pub(crate) enum Ended {
 pub(crate) struct Inbound {
     pub(crate) bytes: Bytes,
     pub(crate) charge: Charge,
+    /// When it was there, if that is wanted.
+    pub(crate) arrived: Option<Instant>,
 }
 
 /// What came next.
@@ -185,6 +187,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
     fn take(&mut self, size: usize) -> Inbound {
         self.buffer.advance(PREFIX);
         self.paid = 0;
-        Inbound { bytes: self.buffer.split_to(size).freeze(), charge: std::mem::take(&mut self.charge) }
+        let bytes = self.buffer.split_to(size).freeze();
+        Inbound { bytes, charge: std::mem::take(&mut self.charge), arrived: None }
     }
 }

@@ -1,7 +1,7 @@
 //! Accepts connections, counts them, and ends them when the broker stops.
 
 use super::budget::Budget;
-use super::connection::Connection;
+use super::connection::{Connection, Guest};
 use super::intake::Intake;
 use super::outbox::Outbox;
 use super::{Allowance, Answerer, Coming};
@@ -78,7 +78,7 @@ impl Listening {
     ) -> io::Result<Listening> {
         let address = listener.local_addr()?;
         let (stop, stopping) = watch::channel(false);
-        let house = House { answerer, limits: Arc::new(limits), budget, stopping };
+        let house = House { answerer, limits: Arc::new(limits), budget, stopping, accepted: 0 };
         let accepting = tokio::spawn(house.accept_all(listener));
         Ok(Listening { address, stop, accepting })
     }
@@ -112,6 +112,7 @@ struct House<A> {
     limits: Arc<Limits>,
     budget: Arc<Budget>,
     stopping: watch::Receiver<bool>,
+    accepted: u64,
 }
 
 impl<A: Answerer> House<A> {
@@ -140,7 +141,7 @@ impl<A: Answerer> House<A> {
         let _ = timeout(self.limits.stop_grace + STOP_MARGIN, all).await;
     }
 
-    fn admit(&self, stream: TcpStream, peer: SocketAddr, guests: &mut JoinSet<()>) {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, guests: &mut JoinSet<()>) {
         let most = self.limits.max_connections;
         if guests.len() >= most {
             self.answerer.came(Coming::TurnedAway);
@@ -150,12 +151,14 @@ impl<A: Answerer> House<A> {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
         }
+        self.accepted += 1;
+        let guest = Guest { number: self.accepted, peer };
         let (source, sink) = stream.into_split();
         let intake = Intake::new(source, Arc::clone(&self.budget), Arc::clone(&self.limits));
         let connection = Connection::new(
             Arc::clone(&self.answerer),
             Arc::clone(&self.limits),
-            peer,
+            guest,
             intake,
             Outbox::new(sink),
         );

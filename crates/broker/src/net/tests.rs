@@ -3,6 +3,7 @@
 use super::server::Listening;
 use super::{Answerer, Answering, Budget, Coming, Reply};
 use crate::Limits;
+use crate::trace::Recording;
 use bytes::{BufMut, Bytes, BytesMut};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ impl Drop for Noted {
 }
 
 impl Answerer for Script {
-    fn begin(&self, _peer: SocketAddr, frame: Bytes) -> Result<Answering, String> {
+    fn begin(&self, _: SocketAddr, frame: Bytes, _: Option<&Recording>) -> Result<Answering, String> {
         let (kind, number) = (frame[0], frame[1]);
         let _ = self.events.send(Event::Began(number));
         let ended = Noted(self.events.clone(), number);
