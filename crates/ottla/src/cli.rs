@@ -13,6 +13,7 @@ mod group;
 mod out;
 mod produce;
 mod schemas;
+mod tap;
 mod topic;
 mod txn;
 
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Apis(apis::Apis),
     Errors(errors::Errors),
     Explain(explain::Explain),
+    Tap(tap::Tap),
 }
 
 /// Which cluster to talk to, and how to show what it says.
@@ -118,6 +120,7 @@ fn execute(command: Command, out: &mut Out) -> Result<(), Failure> {
             Command::Apis(command) => command.run(out),
             Command::Errors(command) => command.run(out),
             Command::Explain(command) => command.run(out),
+            Command::Tap(command) => command.run(out).await,
         }
     })
 }
@@ -143,7 +146,7 @@ mod tests {
     }
 
     /// The commands that talk to no cluster.
-    const ALONE: [&str; 4] = ["ottla serve", "ottla apis", "ottla errors", "ottla explain"];
+    const ALONE: [&str; 5] = ["ottla serve", "ottla apis", "ottla errors", "ottla explain", "ottla tap"];
 
     /// Every command with the words that lead to it.
     fn commands() -> Vec<(String, clap::Command)> {

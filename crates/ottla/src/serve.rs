@@ -91,7 +91,8 @@ fn wait(broker: &Broker) -> Option<ottla::Failed> {
     })
 }
 
-async fn stop_signal() {
+/// Ctrl-C or SIGTERM.
+pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
         match signal(SignalKind::terminate()) {

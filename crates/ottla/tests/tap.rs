@@ -5,7 +5,9 @@
 )]
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -290,4 +292,65 @@ async fn secrets_pass_but_are_not_told() {
     let (handshake, authenticate) = (Some(ApiKey::SASL_HANDSHAKE), Some(ApiKey::SASL_AUTHENTICATE));
     assert_eq!(keys[..6], [handshake, handshake, None, None, authenticate, authenticate]);
     assert_eq!(&seen[2].frame[4..], b"***********");
+}
+
+/// Runs `ottla tap` with those flags before a broker, writes a transaction through it, and interrupts it.
+fn command(flags: &[&str]) -> (String, String) {
+    let broker = Broker::in_memory().start().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ottla"))
+        .args(["tap", "--listen", "127.0.0.1:0", "--to", &broker.address().to_string()])
+        .args(flags)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    // What is printed is read at once, since a full pipe would hold up the conversation.
+    let mut out = child.stdout.take().unwrap();
+    let out = std::thread::spawn(move || std::io::read_to_string(&mut out).unwrap());
+    let mut first = String::new();
+    err.read_line(&mut first).unwrap();
+    let address = first.split(' ').nth(4).unwrap().trim_end_matches(',').to_owned();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(transactions(&address));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert!(child.wait().unwrap().success());
+    let mut rest = String::new();
+    err.read_to_string(&mut rest).unwrap();
+    (out.join().unwrap(), rest)
+}
+
+#[test]
+fn the_command_shows_a_line_for_each_frame_and_a_table_at_the_end() {
+    let (out, err) = command(&[]);
+    assert_eq!(err, "");
+    let (frames, table) = out.split_once("\n\n").unwrap();
+    assert!(frames.starts_with("TIME (UTC)"), "{out}");
+    let line = |words: &str| frames.lines().any(|line| words.split(' ').all(|word| line.contains(word)));
+    assert!(line("-> ApiVersions ottla") && line("<- EndTxn v ms"), "{out}");
+    assert!(line("<- Metadata addresses rewritten"), "{out}");
+    assert!(table.starts_with("API") && table.contains("TxnOffsetCommit"), "{out}");
+    assert!(table.lines().skip(1).all(|line| line.ends_with(" 0")), "no faulty frames: {table}");
+}
+
+#[test]
+fn the_command_filters_and_prints_json() {
+    let (out, _) = command(&["--json", "--bytes", "--filter", "api=produce,topic=t,client=ott*"]);
+    let frames: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(frames.len(), 6, "{out}");
+    for (place, frame) in frames.iter().enumerate() {
+        assert_eq!(frame["api"], "Produce");
+        assert_eq!(frame["direction"], if place % 2 == 0 { "request" } else { "response" });
+        let bytes = frame["bytes"].as_u64().unwrap() as usize;
+        assert_eq!(frame["hex"].as_str().unwrap().len(), 2 * bytes);
+        assert_eq!((&frame["topics"][0], &frame["faults"]), (&"t".into(), &serde_json::json!([])));
+    }
+    assert!(command(&["--json", "--filter", "topic=other"]).0.is_empty());
+}
+
+#[test]
+fn the_command_shows_trees() {
+    let (out, _) = command(&["--tree", "--filter", "api=Produce"]);
+    assert!(out.contains("TransactionalId") && out.contains("RecordBatch"), "{out}");
 }

@@ -48,7 +48,7 @@ impl Out {
 }
 
 /// Numbers stand right-aligned, all else left-aligned; no blanks at line ends.
-fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([headings[column].len()]).max().unwrap_or(0)

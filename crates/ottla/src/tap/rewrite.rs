@@ -206,7 +206,7 @@ mod tests {
     const TAP: Text = Text::from_static("127.0.0.1");
 
     fn to_the_tap(host: &str, port: u16) -> Option<(Text, u16)> {
-        (host == BROKER.as_str() && port == 9092).then(|| (TAP, 19093))
+        (host == BROKER.as_str() && port == 9092).then_some((TAP, 19093))
     }
 
     /// A message with an address in it, in every version.

@@ -1,0 +1,126 @@
+//! `ottla tap`: a proxy that shows what clients and brokers say to each other.
+
+mod filter;
+mod look;
+mod show;
+mod summary;
+
+use clap::Args;
+use ottla::tap::{Event, Seen, Tap as Running};
+use tokio::sync::mpsc::Receiver;
+
+use super::failure::Failure;
+use super::out::Out;
+use filter::{Filter, Filters};
+use look::Looker;
+use show::Show;
+use summary::Summary;
+
+/// Stand between clients and a cluster, and show every frame that passes.
+///
+/// Point clients at the address of --listen. Answers that name brokers get this address instead, with the next free port for each
+/// further broker, so the whole cluster stays behind the tap; all else passes as it is, and is shown as the broker sent it. Ctrl-C ends
+/// it with a table of what has passed.
+#[derive(Args)]
+pub(crate) struct Tap {
+    /// Where clients connect; port 0 takes a free one. Further brokers get the next free ports.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:19092")]
+    listen: String,
+    /// A broker of the cluster; the others are found by its answers.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+    to: String,
+    /// Show only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *. The same key twice
+    /// means either, different keys mean both.
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',')]
+    filter: Vec<Filter>,
+    /// Show each frame as a tree, every byte explained.
+    #[arg(long, conflicts_with = "json")]
+    tree: bool,
+    /// Show the bytes of each frame in hexadecimal, its size in front included.
+    #[arg(long)]
+    bytes: bool,
+    /// Print a JSON object for each frame, one a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a running command holds.
+struct Session<'a> {
+    out: &'a mut Out,
+    filters: Filters,
+    looker: Looker,
+    show: Show,
+    summary: Summary,
+}
+
+impl Tap {
+    pub(super) async fn run(self, out: &mut Out) -> Result<(), Failure> {
+        let (tap, events) =
+            Running::start(&self.listen, &self.to).await.map_err(|error| Failure::new(error.to_string()))?;
+        eprintln!("ottla: clients connect to {}, the tap to {}; Ctrl-C ends it", tap.address(), self.to);
+        let show = Show::new(self.json, self.bytes);
+        let mut session = Session {
+            out,
+            filters: Filters::new(self.filter),
+            looker: Looker::new(self.tree),
+            show,
+            summary: Summary::default(),
+        };
+        tokio::select! {
+            ended = session.follow(events) => ended?,
+            () = crate::serve::stop_signal() => {}
+        }
+        drop(tap);
+        session.end(self.json)
+    }
+}
+
+impl Session<'_> {
+    async fn follow(&mut self, mut events: Receiver<Event>) -> Result<(), Failure> {
+        while let Some(event) = events.recv().await {
+            self.event(event)?;
+            if events.is_empty() {
+                self.out.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Failure> {
+        match event {
+            Event::Frame(seen) => self.frame(&seen)?,
+            Event::Opened { .. } => {}
+            Event::Closed { connection } => self.filters.closed(connection),
+            Event::Listens { local, broker } => eprintln!("ottla: {local} stands for the broker {broker}"),
+            Event::Note { connection: Some(number), text } => {
+                eprintln!("ottla: connection {number}: {text}");
+            }
+            Event::Note { connection: None, text } => eprintln!("ottla: {text}"),
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, seen: &Seen) -> Result<(), Failure> {
+        let may_fit = self.filters.may_fit(seen);
+        if !may_fit && !look::names_topics(seen) {
+            return Ok(());
+        }
+        let look = self.looker.look(seen);
+        if !may_fit || !self.filters.fits(seen, &look.topics) {
+            return Ok(());
+        }
+        self.summary.count(seen, &look);
+        Ok(self.show.frame(self.out, seen, &look)?)
+    }
+
+    fn end(self, json: bool) -> Result<(), Failure> {
+        let table = self.summary.table();
+        if json {
+            eprint!("{table}");
+        } else {
+            self.out.line("")?;
+            self.out.bytes(table.as_bytes())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! `--filter`: which frames are shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use ottla::tap::Seen;
+use ottla_wire::ApiKey;
+use ottla_wire::tables::TableSet;
+
+/// Requests of a connection whose answers are shown because the request was; more are forgotten.
+const MOST: usize = 4096;
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Filter {
+    Api(ApiKey),
+    Client(String),
+    Topic(String),
+}
+
+impl FromStr for Filter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Filter, String> {
+        match text.split_once('=') {
+            Some(("api", name)) => api(name).map(Filter::Api),
+            Some(("client", id)) => Ok(Filter::Client(id.to_owned())),
+            Some(("topic", name)) => Ok(Filter::Topic(name.to_owned())),
+            _ => Err("expected api=, client= or topic=".to_owned()),
+        }
+    }
+}
+
+/// An API by its name in any case, or by its number.
+fn api(name: &str) -> Result<ApiKey, String> {
+    if let Ok(number) = name.parse() {
+        return Ok(ApiKey(number));
+    }
+    let api = TableSet::built_in().apis().iter().find(|api| api.name.eq_ignore_ascii_case(name));
+    api.map(|api| api.key).ok_or_else(|| format!("no API {name}; `ottla apis` lists them"))
+}
+
+/// Whether a name is the one asked for, or begins as asked.
+fn is_like(name: &str, pattern: &str) -> bool {
+    pattern.strip_suffix('*').map_or(name == pattern, |beginning| name.starts_with(beginning))
+}
+
+/// All conditions: of one kind any must hold, of different kinds all.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    apis: Vec<ApiKey>,
+    clients: Vec<String>,
+    topics: Vec<String>,
+    /// By connection, the requests on those topics whose answers have not come.
+    asked: BTreeMap<u64, BTreeSet<i32>>,
+}
+
+impl Filters {
+    pub(super) fn new(all: Vec<Filter>) -> Filters {
+        let mut filters = Filters::default();
+        for one in all {
+            match one {
+                Filter::Api(key) => filters.apis.push(key),
+                Filter::Client(id) => filters.clients.push(id),
+                Filter::Topic(name) => filters.topics.push(name),
+            }
+        }
+        filters
+    }
+
+    /// Whether the header fits; what is left to know are the topics.
+    pub(super) fn may_fit(&self, seen: &Seen) -> bool {
+        let Some(head) = &seen.head else { return self.apis.is_empty() && self.clients.is_empty() };
+        let id = head.client_id.as_deref().unwrap_or_default();
+        (self.apis.is_empty() || self.apis.contains(&head.key))
+            && (self.clients.is_empty() || self.clients.iter().any(|pattern| is_like(id, pattern)))
+    }
+
+    /// Whether the frame is about a topic asked for, or answers a request that is.
+    pub(super) fn fits(&mut self, seen: &Seen, topics: &BTreeSet<String>) -> bool {
+        if self.topics.is_empty() {
+            return true;
+        }
+        let fits = topics.iter().any(|topic| self.topics.iter().any(|pattern| is_like(topic, pattern)));
+        let Some(head) = &seen.head else { return fits };
+        let asked = self.asked.entry(seen.connection).or_default();
+        if !seen.is_request {
+            return asked.remove(&head.correlation_id) || fits;
+        }
+        if fits && asked.len() < MOST {
+            asked.insert(head.correlation_id);
+        }
+        fits
+    }
+
+    /// Forgets a connection.
+    pub(super) fn closed(&mut self, connection: u64) {
+        self.asked.remove(&connection);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_read() {
+        assert_eq!("api=produce".parse(), Ok(Filter::Api(ApiKey::PRODUCE)));
+        assert_eq!("api=1".parse(), Ok(Filter::Api(ApiKey::FETCH)));
+        assert_eq!("topic=a=b".parse(), Ok(Filter::Topic("a=b".to_owned())));
+        assert!("api=Produced".parse::<Filter>().unwrap_err().contains("ottla apis"));
+        assert!("group=g".parse::<Filter>().is_err());
+    }
+
+    #[test]
+    fn a_star_at_the_end_takes_the_rest() {
+        assert!(is_like("rdkafka-1", "rdkafka*") && is_like("a", "a") && is_like("", "*"));
+        assert!(!is_like("rdkafka-1", "rdkafka") && !is_like("x", "y*"));
+    }
+}

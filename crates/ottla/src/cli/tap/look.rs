@@ -1,0 +1,128 @@
+//! What is inside a frame that is worth a word on its line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ottla::tap::Seen;
+use ottla_wire::explain::{self, Explained, Options, Value};
+use ottla_wire::tables::{StructTable, TableSet, Type};
+use ottla_wire::{ApiKey, Uuid};
+
+/// Names of topics that are remembered by their ids.
+const MOST_NAMES: usize = 100_000;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// Error codes other than 0, and how often.
+    pub(super) errors: BTreeMap<i16, usize>,
+    /// Topics that are named, also by their ids when a frame before has told both.
+    pub(super) topics: BTreeSet<String>,
+    /// What is wrong with the bytes.
+    pub(super) faults: Vec<String>,
+    /// The whole of it, when asked for.
+    pub(super) tree: Option<String>,
+}
+
+/// Whether a frame may tell the names and ids of topics, and so what later frames with ids alone are about.
+pub(super) fn names_topics(seen: &Seen) -> bool {
+    let key = seen.head.as_ref().map(|head| head.key);
+    let tells =
+        [ApiKey::METADATA, ApiKey::CREATE_TOPICS, ApiKey::DESCRIBE_TOPIC_PARTITIONS].map(Some).contains(&key);
+    tells && !seen.is_request
+}
+
+/// Looks into frames one by one.
+pub(super) struct Looker {
+    options: Options,
+    tree: bool,
+    /// By message, the fields that hold names of topics.
+    fields: BTreeMap<(ApiKey, bool), BTreeSet<&'static str>>,
+}
+
+impl Looker {
+    pub(super) fn new(tree: bool) -> Looker {
+        // What a line says stands outside of records.
+        let options = Options { records: tree, nested: tree, ..Options::default() };
+        Looker { options, tree, fields: BTreeMap::new() }
+    }
+
+    pub(super) fn look(&mut self, seen: &Seen) -> Look {
+        let is_whole = seen.frame.len() == seen.size;
+        let Some(head) = seen.head.as_ref().filter(|_| is_whole) else { return Look::default() };
+        let set = TableSet::built_in();
+        let explained = if seen.is_request {
+            explain::request(set, &seen.frame, &self.options)
+        } else {
+            explain::response(set, head.key, head.version, &seen.frame, &self.options)
+        };
+        let mut look = Look {
+            faults: explained.faults().iter().map(ToString::to_string).collect(),
+            tree: self.tree.then(|| explained.tree()),
+            ..Look::default()
+        };
+        for node in explained.nodes() {
+            if let Value::Error(code) = node.value
+                && code != 0
+            {
+                *look.errors.entry(code).or_default() += 1;
+            }
+        }
+        self.topics(&explained, head.key, seen.is_request, &mut look);
+        look
+    }
+
+    /// Collects topics, and learns which name has which id where both stand in one struct.
+    fn topics(&mut self, explained: &Explained, key: ApiKey, is_request: bool, look: &mut Look) {
+        let fields = self.fields.entry((key, is_request)).or_insert_with(|| topic_fields(key, is_request));
+        let names = &mut self.options.topics;
+        let mut last: Option<(u8, String)> = None;
+        for node in explained.nodes() {
+            match node.value {
+                Value::Text { .. } if fields.contains(node.name) => {
+                    let name = String::from_utf8_lossy(explained.content(node)).into_owned();
+                    last = Some((node.depth, name.clone()));
+                    look.topics.insert(name);
+                }
+                Value::Uuid if node.name == "TopicId" => {
+                    let id = Uuid(explained.bytes(node).try_into().unwrap_or_default());
+                    match &last {
+                        // The name stands right in front of the id, in the same struct.
+                        Some((depth, name)) if *depth == node.depth => {
+                            if !is_request && id != Uuid::default() && names.len() < MOST_NAMES {
+                                names.insert(id, name.clone());
+                            }
+                        }
+                        _ => look.topics.extend(names.get(&id).cloned()),
+                    }
+                    last = None;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The fields of a message that hold names of topics.
+fn topic_fields(key: ApiKey, is_request: bool) -> BTreeSet<&'static str> {
+    let message = key.info().and_then(|info| if is_request { info.request } else { info.response });
+    let mut found = BTreeSet::new();
+    if let Some(message) = message {
+        walk(message.root, &mut found);
+    }
+    found
+}
+
+fn walk(table: &StructTable, found: &mut BTreeSet<&'static str>) {
+    for field in table.fields {
+        if field.entity_type == Some("topicName") {
+            found.insert(field.name);
+        }
+        let mut ty = &field.ty;
+        while let Type::Array(inner) = ty {
+            ty = inner;
+        }
+        if let Type::Struct(inner) = ty {
+            walk(inner, found);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A frame as a line, as a line with a tree below it, or as a JSON object.
+
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ottla::tap::Seen;
+use ottla_wire::ErrorCode;
+use serde_json::{Value, json};
+
+use super::look::Look;
+use crate::cli::out::Out;
+
+/// How frames are shown.
+pub(super) struct Show {
+    /// As JSON objects, else as lines.
+    json: bool,
+    /// With their bytes.
+    bytes: bool,
+    /// The heading above the lines is still to be printed.
+    heading: bool,
+}
+
+impl Show {
+    pub(super) fn new(json: bool, bytes: bool) -> Show {
+        Show { json, bytes, heading: !json }
+    }
+
+    pub(super) fn frame(&mut self, out: &mut Out, seen: &Seen, look: &Look) -> io::Result<()> {
+        if self.json {
+            let mut object = object(seen, look);
+            if self.bytes {
+                object["hex"] = Value::String(hex(&seen.frame));
+            }
+            return out.json_line(&object);
+        }
+        if std::mem::take(&mut self.heading) {
+            out.line(
+                "TIME (UTC)       CONN     API                          ID  CLIENT                BYTES",
+            )?;
+        }
+        out.line(line(seen, look))?;
+        if self.bytes {
+            out.line(hex(&seen.frame))?;
+        }
+        match &look.tree {
+            Some(tree) => out.line(tree),
+            None => Ok(()),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |four: u8| char::from_digit(u32::from(four), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn line(seen: &Seen, look: &Look) -> String {
+    let time = utc(seen.at);
+    let time = time.get(11..26).unwrap_or_default();
+    let arrow = if seen.is_request { "->" } else { "<-" };
+    let (api, id, client) = match &seen.head {
+        Some(head) => (
+            api(head.key.0, head.key.name(), head.version),
+            head.correlation_id.to_string(),
+            head.client_id.as_deref().unwrap_or_default(),
+        ),
+        None => ("no header".to_owned(), String::new(), ""),
+    };
+    let connection = format!("#{}", seen.connection);
+    let size = seen.size;
+    let mut line = format!("{time}  {connection:<5} {arrow} {api:<22} {id:>8}  {client:<16} {size:>10}");
+    for word in words(seen, look) {
+        line.push_str("  ");
+        line.push_str(&word);
+    }
+    line
+}
+
+fn api(key: i16, name: &str, version: i16) -> String {
+    if name == "unknown" { format!("API {key} v{version}") } else { format!("{name} v{version}") }
+}
+
+/// What else is to be said on the line.
+fn words(seen: &Seen, look: &Look) -> Vec<String> {
+    let mut words: Vec<String> = seen.latency.map(millis).into_iter().collect();
+    for (code, count) in &look.errors {
+        let name = ErrorCode(*code).name();
+        words.push(if *count == 1 { name.to_owned() } else { format!("{count}x {name}") });
+    }
+    if seen.rewritten {
+        words.push("addresses rewritten".to_owned());
+    }
+    words.extend(seen.note.clone());
+    words.extend(look.faults.iter().cloned());
+    words
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1e3)
+}
+
+fn object(seen: &Seen, look: &Look) -> Value {
+    let errors: Vec<_> = look
+        .errors
+        .iter()
+        .map(|(code, count)| json!({"code": code, "name": ErrorCode(*code).name(), "count": count}))
+        .collect();
+    let head = seen.head.as_ref();
+    json!({
+        "time": utc(seen.at),
+        "connection": seen.connection,
+        "direction": if seen.is_request { "request" } else { "response" },
+        "api_key": head.map(|head| head.key.0),
+        "api": head.map(|head| head.key.name()),
+        "version": head.map(|head| head.version),
+        "correlation_id": head.map(|head| head.correlation_id),
+        "client_id": head.and_then(|head| head.client_id.as_deref()),
+        "bytes": seen.size,
+        "latency_us": seen.latency.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+        "topics": look.topics,
+        "errors": errors,
+        "rewritten": seen.rewritten,
+        "faults": look.faults,
+        "note": seen.note,
+    })
+}
+
+/// A point in time as RFC 3339 writes it, in UTC with microseconds.
+fn utc(at: SystemTime) -> String {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let micros = since.subsec_micros();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+/// Year, month and day of a day counted from 1970-01-01.
+fn date(days: u64) -> (u64, u64, u64) {
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let (mut year, mut left) = (1970, days);
+    loop {
+        let length = 365 + u64::from(is_leap(year));
+        if left < length {
+            break;
+        }
+        left -= length;
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 1;
+    for length in lengths {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    (year, month, left + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc() {
+        let at = |seconds, micros: u32| utc(UNIX_EPOCH + Duration::new(seconds, micros * 1000));
+        assert_eq!(at(0, 0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(at(951_827_696, 5), "2000-02-29T12:34:56.000005Z");
+        assert_eq!(at(1_735_689_599, 999_999), "2024-12-31T23:59:59.999999Z");
+        assert_eq!(at(4_107_542_400, 0), "2100-03-01T00:00:00.000000Z");
+    }
+}
