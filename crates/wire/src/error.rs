@@ -97,6 +97,12 @@ impl DecodeError {
         DecodeError(Box::new(DecodeDetail { at: *at, offset, problem }))
     }
 
+    /// The error for a version that the message does not have.
+    #[cold]
+    pub(crate) fn version(at: &At, offset: usize, version: i16, valid: Versions) -> DecodeError {
+        DecodeError::new(at, offset, DecodeProblem::Version { version, valid })
+    }
+
     /// The message.
     pub fn message(&self) -> &'static str {
         self.0.at.0

@@ -18,6 +18,7 @@ mod error;
 mod error_code;
 pub mod explain;
 pub mod frame;
+mod input;
 pub mod messages;
 mod numbers;
 mod reader;

@@ -35,7 +35,7 @@ pub trait Message: Sized + Default {
     /// # Errors
     /// As [`Message::encode`].
     fn to_bytes(&self, version: i16) -> Result<Bytes, EncodeError> {
-        let mut w = Writer::new();
+        let mut w = Writer::with_capacity(256);
         self.encode(&mut w, version)?;
         Ok(w.into_bytes())
     }
@@ -83,6 +83,7 @@ pub trait Response: Message {
 /// What generated modules use.
 mod prelude {
     pub(super) use super::{Message, Request, Response};
+    pub(super) use crate::input::Input;
     pub(super) use crate::{
         ApiKey, At, DecodeError, EncodeError, ErrorCode, Numbers, Reader, Records, Tags, Text, Uuid,
         Versions, Writer, tables,

@@ -4,7 +4,6 @@ use crate::Uuid;
 use bytes::Bytes;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
 
 /// A number with a fixed size on the wire, big-endian.
 pub trait Number: Copy + fmt::Debug + PartialEq {
@@ -83,19 +82,20 @@ impl Wire {
 }
 
 impl<T: Number> Numbers<T> {
-    /// The big-endian numbers of that part of a frame; a cut one at the end is left out.
-    pub fn from_wire(frame: &Bytes, part: Range<usize>) -> Numbers<T> {
-        let end = part.end - part.len() % T::SIZE;
-        let part = part.start..end;
-        let bytes = match frame.get(part.start..).and_then(|rest| rest.first_chunk()) {
+    /// Takes the big-endian numbers of the first `size` bytes of `from`, a part of the frame. A short array is written
+    /// straight into its place.
+    #[inline]
+    pub(crate) fn set(&mut self, frame: &Bytes, from: &[u8], size: usize) {
+        match (&mut self.bytes, from.first_chunk()) {
             // One copy of fixed size; what stands behind the array is never looked at.
-            Some(place) if part.len() <= IN_PLACE => Wire::Short(part.len() as u8, *place),
-            _ => match frame.get(part.clone()).and_then(Wire::short) {
-                Some(short) => short,
-                None => Wire::Long(frame.slice(part)),
-            },
-        };
-        Numbers { bytes, of: PhantomData }
+            (Wire::Short(length, place), Some(bytes)) if size <= IN_PLACE => {
+                (*length, *place) = (size as u8, *bytes);
+            }
+            _ => {
+                let bytes = from.get(..size).unwrap_or_default();
+                self.bytes = Wire::short(bytes).unwrap_or_else(|| Wire::Long(frame.slice_ref(bytes)));
+            }
+        }
     }
 
     /// How many there are.
@@ -129,6 +129,20 @@ impl<T: Number> Numbers<T> {
     /// The numbers as a vector.
     pub fn to_vec(&self) -> Vec<T> {
         self.iter().collect()
+    }
+
+    /// Appends the bytes of the wire.
+    #[inline]
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        match &self.bytes {
+            // One copy of fixed size.
+            Wire::Short(length, bytes) => {
+                let end = out.len() + usize::from(*length);
+                out.extend_from_slice(bytes);
+                out.truncate(end);
+            }
+            Wire::Long(bytes) => out.extend_from_slice(bytes),
+        }
     }
 
     /// The bytes of the wire.
@@ -230,12 +244,15 @@ mod tests {
     fn short_arrays_are_held_in_place_and_long_ones_shared() {
         assert_eq!(size_of::<Numbers<i32>>(), size_of::<Bytes>());
         let frame = Bytes::from_iter(0..100_u8);
-        let short: Numbers<i32> = Numbers::from_wire(&frame, 10..30);
+        let (mut short, mut long) = (Numbers::<i32>::default(), Numbers::<i16>::default());
+        short.set(&frame, &frame[10..], 20);
         assert_eq!((short.len(), short.get(0)), (5, Some(0x0a0b_0c0d)));
         assert_ne!(short.as_wire().as_ptr(), frame[10..].as_ptr());
-        let long: Numbers<i16> = Numbers::from_wire(&frame, 10..35);
+        long.set(&frame, &frame[10..], 24);
         assert_eq!((long.len(), long.get(11)), (12, Some(0x2021)));
         assert_eq!(long.as_wire().as_ptr(), frame[10..].as_ptr());
+        short.set(&frame, &frame[96..], 4);
+        assert_eq!(short.to_vec(), [0x6061_6263]);
         assert_eq!(long, long.iter().collect());
     }
 }

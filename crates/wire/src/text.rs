@@ -1,14 +1,27 @@
-//! Strings that share the frame they came in.
+//! Strings that are held in place when they are short, and share the frame they came in when not.
 
+use arrayvec::ArrayString;
 use bytes::Bytes;
 use bytestring::ByteString;
 use std::borrow::Borrow;
-use std::fmt;
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
+use std::{fmt, str};
 
-/// A string over shared bytes: decoding slices the frame, cloning counts a reference.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Text(ByteString);
+/// A string. Decoding never allocates for one: the short ones, which most names are, are copied into the value, and longer
+/// ones slice the frame, which costs a shared counter when they are made, cloned and dropped.
+#[derive(Clone)]
+pub struct Text(Form);
+
+/// The most bytes that are held in place: the two forms together are as large as `Bytes`.
+const IN_PLACE: usize = 20;
+
+#[derive(Clone)]
+enum Form {
+    Short(ArrayString<IN_PLACE>),
+    Long(ByteString),
+}
 
 /// Bytes that should have been a string are not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,22 +31,43 @@ pub struct NotUtf8;
 impl Text {
     /// A string that lives as long as the program, without an allocation.
     pub const fn from_static(text: &'static str) -> Text {
-        Text(ByteString::from_static(text))
+        Text(Form::Long(ByteString::from_static(text)))
+    }
+
+    /// Takes the string that a part of the frame is. A short one is written straight into its place.
+    #[inline]
+    pub(crate) fn set(&mut self, frame: &Bytes, part: &[u8]) -> Result<(), NotUtf8> {
+        match &mut self.0 {
+            Form::Short(place) if part.len() <= IN_PLACE => {
+                place.clear();
+                let text = str::from_utf8(part).map_err(|_| NotUtf8)?;
+                place.try_push_str(text).map_err(|_| NotUtf8)
+            }
+            _ => {
+                *self = Text::try_from(frame.slice_ref(part))?;
+                Ok(())
+            }
+        }
+    }
+
+    fn short(text: &str) -> Option<Text> {
+        ArrayString::from(text).ok().map(|text| Text(Form::Short(text)))
     }
 
     /// The string.
+    #[inline]
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Form::Short(text) => text,
+            Form::Long(text) => text,
+        }
     }
+}
 
-    /// The bytes, shared.
-    pub fn as_bytes(&self) -> &Bytes {
-        self.0.as_bytes()
-    }
-
-    /// The bytes, given away.
-    pub fn into_bytes(self) -> Bytes {
-        self.0.into_bytes()
+impl Default for Text {
+    #[inline]
+    fn default() -> Text {
+        Text(Form::Short(ArrayString::new_const()))
     }
 }
 
@@ -41,19 +75,20 @@ impl TryFrom<Bytes> for Text {
     type Error = NotUtf8;
 
     fn try_from(bytes: Bytes) -> Result<Text, NotUtf8> {
-        ByteString::try_from(bytes).map(Text).map_err(|_| NotUtf8)
+        let text = ByteString::try_from(bytes).map_err(|_| NotUtf8)?;
+        Ok(Text::short(&text).unwrap_or(Text(Form::Long(text))))
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Text {
-        Text(ByteString::from(text))
+        Text::short(text).unwrap_or_else(|| Text(Form::Long(ByteString::from(text))))
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Text {
-        Text(ByteString::from(text))
+        Text::short(&text).unwrap_or_else(|| Text(Form::Long(ByteString::from(text))))
     }
 }
 
@@ -72,20 +107,48 @@ impl From<Text> for String {
 impl Deref for Text {
     type Target = str;
 
+    #[inline]
     fn deref(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl AsRef<str> for Text {
     fn as_ref(&self) -> &str {
-        &self.0
+        self
     }
 }
 
 impl Borrow<str> for Text {
     fn borrow(&self) -> &str {
-        &self.0
+        self
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Text {}
+
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Text) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Text {
+    fn cmp(&self, other: &Text) -> Ordering {
+        self.as_str().cmp(other)
+    }
+}
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As `str` does: maps are looked up by it.
+        self.as_str().hash(state);
     }
 }
 
@@ -110,5 +173,33 @@ impl fmt::Display for Text {
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NotUtf8, Text};
+    use bytes::Bytes;
+
+    #[test]
+    fn short_strings_are_held_in_place_and_long_ones_shared() {
+        assert_eq!(size_of::<Text>(), size_of::<Bytes>());
+        let frame = Bytes::from_static(b"orders-by-region and-by-quarter");
+        let (mut short, mut long) = (Text::default(), Text::default());
+        short.set(&frame, &frame[..20]).unwrap();
+        assert_eq!(short, "orders-by-region and");
+        assert_ne!(short.as_ptr(), frame.as_ptr());
+        long.set(&frame, &frame[..21]).unwrap();
+        assert_eq!(long, "orders-by-region and-");
+        assert_eq!(long.as_ptr(), frame.as_ptr());
+        assert_eq!(Text::from_static("orders-by-region and"), short);
+        assert!(long > short);
+    }
+
+    #[test]
+    fn both_forms_must_be_utf_8() {
+        for length in [1, 30] {
+            assert_eq!(Text::try_from(Bytes::from(vec![0xff; length])), Err(NotUtf8));
+        }
     }
 }

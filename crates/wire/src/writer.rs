@@ -1,6 +1,6 @@
 //! Values to bytes: append only, lengths filled in afterwards, record batches passed through.
 
-use crate::reader::LONGEST_STRING;
+use crate::input::LONGEST_STRING;
 use crate::{
     At, EncodeError, EncodeProblem, Number, Numbers, Records, TagCursor, Tags, Text, Uuid, Versions,
 };
@@ -29,6 +29,13 @@ impl Writer {
     /// An empty frame with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Writer {
         Writer { out: Vec::with_capacity(capacity), ..Writer::default() }
+    }
+
+    /// Takes everything out again and keeps the room.
+    pub fn clear(&mut self) {
+        self.out.clear();
+        self.shared.clear();
+        self.shared_length = 0;
     }
 
     /// The bytes written so far, shared chunks included.
@@ -203,7 +210,7 @@ impl Writer {
     /// An array of numbers.
     pub fn numbers<T: Number>(&mut self, flex: bool, numbers: &Numbers<T>, at: &At) -> Written {
         self.count(flex, numbers.len(), at)?;
-        self.out.extend_from_slice(numbers.as_wire());
+        numbers.put(&mut self.out);
         Ok(())
     }
 

@@ -85,7 +85,11 @@ pub(crate) fn root(out: &mut String, message: &Message) {
     put!(out, "const FLEXIBLE: Versions = {};", range(message.flexible));
     put!(out, "const TABLE: &'static tables::MessageTable = &TABLE;");
     put!(out, "fn decode(r: &mut Reader, version: i16) -> Result<Self, DecodeError> {{");
-    put!(out, "r.check_version(Self::VERSIONS, version, &At({name:?}, \"\"))?; Self::read(r, version) }}");
+    put!(out, "r.check_version(Self::VERSIONS, version, &At({name:?}, \"\"))?;");
+    // One value that is read into and returned: another way round it would be copied.
+    put!(out, "let mut message = Ok(Self::default());");
+    put!(out, "if let Ok(place) = &mut message && let Err(why) = r.read(|r| place.read(r, version)) {{");
+    put!(out, "message = Err(why); }} message }}");
     put!(out, "fn encode(&self, w: &mut Writer, version: i16) -> Result<(), EncodeError> {{");
     put!(out, "w.check_version(Self::VERSIONS, version, &At({name:?}, \"\"))?; self.write(w, version) }}");
     put!(out, "}}");

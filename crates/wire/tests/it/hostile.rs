@@ -154,7 +154,7 @@ fn put_least_struct(w: &mut Writer, case: &Case, table: &StructTable, crowded: &
 
 const CROWD: u32 = 20_000;
 
-/// A request full of the smallest elements there are takes what their structs take: at most 40 times its bytes.
+/// A request full of the smallest elements there are takes what their structs take: at most 45 times its bytes.
 #[test]
 fn a_crowd_of_small_elements_is_bounded() {
     let mut worst = (0, String::new());
@@ -175,5 +175,5 @@ fn a_crowd_of_small_elements_is_bounded() {
                 .max((peak / bytes.len(), format!("{} {} {}", case.table.name, case.version, field.name)));
         }
     }
-    assert!(worst.0 <= 40, "{worst:?}");
+    assert!(worst.0 <= 45, "{worst:?}");
 }
