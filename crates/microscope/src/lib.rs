@@ -4,15 +4,18 @@
 //! - [`schemas`]: the tables to look with, built in or of other schemas; [`names`]: what a name means in them.
 //! - [`page`]: a reference page as values; [`grid`] its bytes, [`diff`] what changed between versions; [`text`] and
 //!   [`page_json`] print them.
+//! - [`input`]: bytes as people paste them; [`stream`]: frames one behind the other.
 //! - [`json`]: messages and frames as JSON, in both directions.
 
 #![forbid(unsafe_code)]
 
 pub mod diff;
 pub mod grid;
+pub mod input;
 pub mod json;
 pub mod names;
 pub mod page;
 pub mod page_json;
 pub mod schemas;
+pub mod stream;
 pub mod text;

@@ -1,12 +1,11 @@
 //! Pages and trees as JSON, for programs.
 
-use std::fmt::Write;
-
-use ottla_wire::explain::Explained;
+use ottla_wire::explain::{Explained, Fault};
 use ottla_wire::tables::MessageTable;
 use serde_json::{Map, Value, json};
 
 use crate::diff::{Change, default};
+use crate::input::hex;
 use crate::page::{FieldRow, Page, Side, direction_name, fields, flexible};
 
 /// A page: its facts, and both sides with bytes, tree, fields and schema.
@@ -114,11 +113,13 @@ pub fn changes(changes: &[Change]) -> Value {
     changes.iter().map(row).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
+/// A fault: where it is, and what was expected and found.
+pub fn fault(fault: &Fault) -> Value {
+    json!({
+        "source": fault.source,
+        "at": fault.at,
+        "message": fault.message,
+        "field": fault.field,
+        "problem": fault.problem.to_string(),
+    })
 }

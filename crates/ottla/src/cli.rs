@@ -1,10 +1,13 @@
 //! The command line: one table of commands and flags, and what every command shares.
 //!
-//! Exit status: 0 done, 1 failed (one sentence on standard error says what, where and what to do), 2 wrong usage.
+//! Exit status: 0 done, 1 failed (one sentence on standard error says what, where and what to do), 2 wrong usage,
+//! 3 `ottla decode` found faults.
 
 mod apis;
 mod consume;
+mod decode;
 mod demo;
+mod encode;
 mod errors;
 mod explain;
 mod failure;
@@ -41,6 +44,8 @@ pub(crate) enum Command {
     Apis(apis::Apis),
     Errors(errors::Errors),
     Explain(explain::Explain),
+    Encode(encode::Encode),
+    Decode(decode::Decode),
     Tap(tap::Tap),
 }
 
@@ -99,7 +104,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
             // What was printed before the failure still counts.
             let _ = out.flush();
             eprintln!("ottla: {failure}");
-            ExitCode::FAILURE
+            ExitCode::from(failure.status())
         }
     }
 }
@@ -120,6 +125,8 @@ fn execute(command: Command, out: &mut Out) -> Result<(), Failure> {
             Command::Apis(command) => command.run(out),
             Command::Errors(command) => command.run(out),
             Command::Explain(command) => command.run(out),
+            Command::Encode(command) => command.run(out),
+            Command::Decode(command) => command.run(out),
             Command::Tap(command) => command.run(out).await,
         }
     })
@@ -146,7 +153,15 @@ mod tests {
     }
 
     /// The commands that talk to no cluster.
-    const ALONE: [&str; 5] = ["ottla serve", "ottla apis", "ottla errors", "ottla explain", "ottla tap"];
+    const ALONE: [&str; 7] = [
+        "ottla serve",
+        "ottla apis",
+        "ottla errors",
+        "ottla explain",
+        "ottla encode",
+        "ottla decode",
+        "ottla tap",
+    ];
 
     /// Every command with the words that lead to it.
     fn commands() -> Vec<(String, clap::Command)> {

@@ -158,3 +158,128 @@ fn the_grid_is_coloured_when_asked() {
     }
     assert_eq!(without, plain);
 }
+
+/// What a command prints that gets this on standard input, and how it ends.
+fn fed(line: &str, input: &[u8]) -> (String, i32, String) {
+    let output = run(line, input);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), output.status.code().unwrap(), text(output.stderr))
+}
+
+#[test]
+fn json_becomes_a_frame_and_a_frame_becomes_json() {
+    let message = br#"{ "transactionalId": "t", "producerId": 7, "producerEpoch": 1, "groupId": "g" }"#;
+    let (hex, status, _) =
+        fed("encode AddOffsetsToTxn --version 4 --correlation-id 9 --client-id me", message);
+    let expected = "0000001c001900040000000900026d6500027400000000000000070001026700\n";
+    assert_eq!((status, hex.as_str()), (0, expected));
+    let (json, status, _) = fed("decode --json", hex.as_bytes());
+    assert_eq!(status, 0);
+    let frame: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&frame["direction"], &frame["api"]),
+        (&Value::from("request"), &Value::from("AddOffsetsToTxn"))
+    );
+    assert_eq!((&frame["correlationId"], &frame["clientId"]), (&Value::from(9), &Value::from("me")));
+    assert_eq!(frame["body"]["producerId"], 7);
+    // The whole frame as it was printed gives the same bytes, however they are written.
+    assert_eq!(fed("encode 25 --version 4", json.as_bytes()).0, hex);
+    let (base64, ..) = fed("encode 25 --base64", json.as_bytes());
+    assert_eq!(fed("decode --json", base64.as_bytes()).0, json);
+    let binary = run("encode 25 --binary", json.as_bytes()).stdout;
+    assert_eq!(fed("decode --json", &binary).0, json);
+    // Without a frame.
+    let (body, ..) = fed("encode AddOffsetsToTxn --body-only", message);
+    assert_eq!(
+        fed("decode --api AddOffsetsToTxn --body-only --json", body.as_bytes()).0.trim(),
+        frame["body"].to_string()
+    );
+}
+
+#[test]
+fn every_smallest_frame_survives_decoding_and_encoding() {
+    for (name, side) in
+        [("Produce", "Request"), ("Fetch", "Response"), ("ApiVersions", "Response"), ("JoinGroup", "Request")]
+    {
+        let page = json(&format!("explain {name}{side} --json"));
+        let side = &page[side.to_ascii_lowercase()];
+        let (hex, version) = (side["bytes"].as_str().unwrap(), &side["version"]);
+        let response =
+            if side["message"].as_str().unwrap().ends_with("Response") { " --response" } else { "" };
+        let (json, status, err) =
+            fed(&format!("decode --api {name} --version {version}{response} --json"), hex.as_bytes());
+        assert_eq!((status, err.as_str()), (0, ""), "{name}");
+        let again = fed(&format!("encode {name} --version {version}{response}"), json.as_bytes()).0;
+        assert_eq!(again.trim(), hex, "{name}");
+    }
+}
+
+#[test]
+fn streams_are_split_and_responses_find_their_requests() {
+    let bytes = |line: &str, id: u8| {
+        let line = format!("{line} --correlation-id {id} --hex");
+        fed(&line, b"{}").0
+    };
+    let stream = [
+        bytes("encode Metadata --version 9", 7),
+        bytes("encode Fetch --version 12", 8),
+        bytes("encode Fetch --version 12 --response", 8),
+        bytes("encode Metadata --version 9 --response", 7),
+    ];
+    let (lines, status, _) = fed("decode --summary", stream.concat().as_bytes());
+    let heads: Vec<String> =
+        lines.lines().map(|line| line.split_whitespace().take(5).collect::<Vec<_>>().join(" ")).collect();
+    let expected = [
+        "request Metadata v9 correlation 7",
+        "request Fetch v12 correlation 8",
+        "response Fetch v12 correlation 8",
+        "response Metadata v9 correlation 7",
+    ];
+    assert_eq!((status, heads.as_slice()), (0, &expected.map(str::to_owned)[..]));
+}
+
+#[test]
+fn faults_are_placed_and_counted_and_change_the_exit_status() {
+    let good = fed("encode AddOffsetsToTxn --version 4", b"{}").0;
+    let bad = good.replacen("00190004", "001900ff", 1);
+    let (tree, status, err) = fed("decode", bad.as_bytes());
+    assert_eq!((status, err.as_str()), (3, "ottla: the frame is not as it should be.\n"));
+    assert!(tree.contains("undecoded"), "{tree}");
+    let fault = tree.lines().find(|line| line.starts_with("fault: ")).unwrap();
+    assert!(
+        fault.contains("byte ") && fault.contains("expected a version of AddOffsetsToTxn, 0-4, found 255"),
+        "{fault}"
+    );
+    let (json, status, err) = fed("decode --json", format!("{good}{bad}").as_bytes());
+    assert_eq!((status, err.as_str()), (3, "ottla: 1 of 2 frames are not as they should be.\n"));
+    let second: Value = serde_json::from_str(json.lines().nth(1).unwrap()).unwrap();
+    assert!(second["faults"][0]["problem"].as_str().unwrap().contains("found 255"));
+    assert_eq!(second["correlationId"], 0);
+}
+
+#[test]
+fn what_cannot_be_encoded_or_decoded_is_said() {
+    let (_, status, err) = fed("encode Metadata", b"not json");
+    assert!(status == 1 && err.contains("not JSON"), "{err}");
+    let (_, status, err) = fed("encode Metadata", br#"{ "topics": [{ "nmae": "x" }] }"#);
+    assert!(status == 1 && err.contains("topics[0]") && err.contains("nmae"), "{err}");
+    assert_eq!(fed("decode", b"").1, 1);
+    assert_eq!(fed("decode --version 4", b"00").1, 2);
+    assert_eq!(fed("encode Metadata --hex --base64", b"{}").1, 2);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let hex = fed("encode Metadata", b"{}").0.repeat(20_000);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ottla"))
+        .arg("decode")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let _ = child.stdin.take().unwrap().write_all(hex.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}

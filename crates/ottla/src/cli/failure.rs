@@ -12,11 +12,27 @@ pub(crate) struct Failure {
     what: String,
     remedy: Option<String>,
     quiet: bool,
+    status: u8,
 }
+
+/// The exit status of a command that failed.
+const FAILED: u8 = 1;
+/// The exit status of a command that did its work and found faults in what it was given.
+const FOUND_FAULTS: u8 = 3;
 
 impl Failure {
     pub(crate) fn new(what: impl Into<String>) -> Failure {
-        Failure { what: what.into(), remedy: None, quiet: false }
+        Failure { what: what.into(), remedy: None, quiet: false, status: FAILED }
+    }
+
+    /// The command did its work and found faults in what it was given.
+    pub(crate) fn faults(what: impl Into<String>) -> Failure {
+        Failure { status: FOUND_FAULTS, ..Failure::new(what) }
+    }
+
+    /// The exit status of the command.
+    pub(crate) fn status(&self) -> u8 {
+        self.status
     }
 
     /// Adds what to do about it.
@@ -44,7 +60,7 @@ impl fmt::Display for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
-        Failure { what: format!("cannot write the output: {error}"), remedy: None, quiet }
+        Failure { quiet, ..Failure::new(format!("cannot write the output: {error}")) }
     }
 }
 

@@ -1,0 +1,215 @@
+//! Frames one behind the other, as they come from one connection or both of its directions mixed, in order.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use ottla_wire::ApiKey;
+use ottla_wire::explain::{Explained, Options, request, response};
+use ottla_wire::tables::{Direction, TableSet};
+
+/// The bytes of the size in front of a frame.
+const SIZE: usize = 4;
+/// Requests that wait for their response; beyond that the oldest are forgotten.
+const WAITING: usize = 65_536;
+
+/// What a frame must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assume {
+    /// Requests, and the responses to requests that came before.
+    Mixed,
+    /// Requests.
+    Requests,
+    /// Responses of this API and version.
+    Responses(ApiKey, i16),
+}
+
+/// A frame and what it is.
+#[derive(Clone, Debug)]
+pub struct Framed {
+    /// The first byte in the stream.
+    pub at: usize,
+    /// Which of the two it was taken for.
+    pub direction: Direction,
+    /// The API and version, as far as known.
+    pub api: Option<(ApiKey, i16)>,
+    /// The frame, taken apart.
+    pub explained: Explained,
+}
+
+/// Cuts a stream into frames and takes each apart.
+///
+/// A frame is a response if it bears the correlation id of a request before it that waits for one, and reads well as that or at
+/// least no worse than as a request. The last frame may be cut off, which is a fault in it.
+pub struct Frames<'o> {
+    tables: &'static TableSet,
+    options: &'o Options,
+    assume: Assume,
+    stream: Bytes,
+    at: usize,
+    /// The API and version of requests without their response, by correlation id.
+    waiting: BTreeMap<i32, (ApiKey, i16)>,
+}
+
+impl<'o> Frames<'o> {
+    /// The frames of a stream.
+    pub fn new(tables: &'static TableSet, stream: Bytes, assume: Assume, options: &'o Options) -> Frames<'o> {
+        Frames { tables, options, assume, stream, at: 0, waiting: BTreeMap::new() }
+    }
+
+    fn cut(&mut self) -> Option<Bytes> {
+        let left = self.stream.slice(self.at..);
+        if left.is_empty() {
+            return None;
+        }
+        let size = left.first_chunk().map(|size| i32::from_be_bytes(*size));
+        let size = size.and_then(|size| usize::try_from(size).ok()).and_then(|size| size.checked_add(SIZE));
+        // Without a size that fits there is nothing to cut by: all that is left is one frame, and a fault.
+        let length = size.filter(|length| *length <= left.len()).unwrap_or(left.len());
+        Some(left.slice(..length))
+    }
+
+    fn explain(&mut self, frame: &Bytes) -> (Direction, Option<(ApiKey, i16)>, Explained) {
+        if let Assume::Responses(key, version) = self.assume {
+            let explained = response(self.tables, key, version, frame, self.options);
+            return (Direction::Response, Some((key, version)), explained);
+        }
+        let id = frame.get(SIZE..).and_then(|rest| rest.first_chunk()).map(|id| i32::from_be_bytes(*id));
+        let asked = id.and_then(|id| Some((id, *self.waiting.get(&id)?)));
+        let asked = asked.filter(|_| self.assume == Assume::Mixed);
+        let answer = asked.map(|(id, (key, version))| {
+            (id, (key, version), response(self.tables, key, version, frame, self.options))
+        });
+        if let Some((id, api, answer)) = answer {
+            let question = request(self.tables, frame, self.options);
+            if answer.faults().is_empty() || !question.faults().is_empty() {
+                self.waiting.remove(&id);
+                return (Direction::Response, Some(api), answer);
+            }
+            return self.request(question);
+        }
+        let question = request(self.tables, frame, self.options);
+        self.request(question)
+    }
+
+    fn request(&mut self, question: Explained) -> (Direction, Option<(ApiKey, i16)>, Explained) {
+        let head = question.head().map(|head| (head.correlation_id, (head.key, head.version)));
+        if let Some((id, api)) = head.filter(|(_, (key, _))| self.tables.api(*key).is_some()) {
+            self.waiting.insert(id, api);
+            if self.waiting.len() > WAITING {
+                self.waiting.pop_first();
+            }
+        }
+        (Direction::Request, head.map(|(_, api)| api), question)
+    }
+}
+
+impl Iterator for Frames<'_> {
+    type Item = Framed;
+
+    fn next(&mut self) -> Option<Framed> {
+        let frame = self.cut()?;
+        let at = self.at;
+        self.at += frame.len();
+        let (direction, api, explained) = self.explain(&frame);
+        Some(Framed { at, direction, api, explained })
+    }
+}
+
+impl Framed {
+    /// One line: which way, API, version, correlation id, client, size, and whether it is well.
+    pub fn summary(&self, tables: &TableSet) -> String {
+        let way = match self.direction {
+            Direction::Request => "request ",
+            Direction::Response => "response",
+        };
+        let mut line = format!("{way}  ");
+        match self.api {
+            Some((key, version)) => match tables.api(key) {
+                Some(api) => line.push_str(&format!("{} v{version}", api.name)),
+                None => line.push_str(&format!("API {} v{version}", key.0)),
+            },
+            None => line.push_str("unknown"),
+        }
+        if let Some(head) = self.explained.head() {
+            line.push_str(&format!("  correlation {}", head.correlation_id));
+            if let Some(client) = &head.client_id {
+                line.push_str(&format!("  client {client:?}"));
+            }
+        }
+        line.push_str(&format!("  {} bytes", self.explained.source(0).len()));
+        match self.explained.faults() {
+            [] => {}
+            [first, ..] => line.push_str(&format!("  fault: {first}")),
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottla_wire::tables::smallest;
+
+    type Seen = (Direction, Option<(ApiKey, i16)>, usize);
+
+    fn frames(stream: Vec<u8>, assume: Assume) -> Vec<Seen> {
+        let options = Options::default();
+        let frames = Frames::new(TableSet::built_in(), stream.into(), assume, &options);
+        frames.map(|frame| (frame.direction, frame.api, frame.explained.faults().len())).collect()
+    }
+
+    fn with_id(key: ApiKey, direction: Direction, version: i16, id: i32) -> Vec<u8> {
+        let mut frame = smallest(key, direction, version).unwrap().to_vec();
+        let at = if direction == Direction::Request { 8 } else { 4 };
+        frame[at..at + 4].copy_from_slice(&id.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn responses_find_their_requests_by_correlation_id() {
+        let (fetch, metadata) = (ApiKey::FETCH, ApiKey::METADATA);
+        let stream = [
+            with_id(fetch, Direction::Request, 12, 7),
+            with_id(metadata, Direction::Request, 9, 8),
+            with_id(metadata, Direction::Response, 9, 8),
+            with_id(fetch, Direction::Response, 12, 7),
+        ];
+        let expected = [
+            (Direction::Request, Some((fetch, 12)), 0),
+            (Direction::Request, Some((metadata, 9)), 0),
+            (Direction::Response, Some((metadata, 9)), 0),
+            (Direction::Response, Some((fetch, 12)), 0),
+        ];
+        assert_eq!(frames(stream.concat(), Assume::Mixed), expected);
+    }
+
+    #[test]
+    fn a_request_that_looks_like_a_correlation_id_is_a_request() {
+        // Produce version 11 begins with the bytes of the number 11.
+        let stream = [
+            with_id(ApiKey::METADATA, Direction::Request, 9, 11),
+            with_id(ApiKey::PRODUCE, Direction::Request, 11, 12),
+            with_id(ApiKey::METADATA, Direction::Response, 9, 11),
+        ];
+        let ways: Vec<Direction> =
+            frames(stream.concat(), Assume::Mixed).iter().map(|frame| frame.0).collect();
+        assert_eq!(ways, [Direction::Request, Direction::Request, Direction::Response]);
+    }
+
+    #[test]
+    fn responses_alone_need_their_api() {
+        let stream = with_id(ApiKey::METADATA, Direction::Response, 9, 8).repeat(2);
+        let found = frames(stream, Assume::Responses(ApiKey::METADATA, 9));
+        assert_eq!(found, [(Direction::Response, Some((ApiKey::METADATA, 9)), 0); 2]);
+    }
+
+    #[test]
+    fn the_end_of_a_cut_stream_is_a_fault_in_its_last_frame() {
+        let whole = with_id(ApiKey::METADATA, Direction::Request, 9, 8).repeat(2);
+        for length in 0..whole.len() {
+            let found = frames(whole[..length].to_vec(), Assume::Mixed);
+            let faults = found.iter().filter(|frame| frame.2 > 0).count();
+            assert_eq!(faults, usize::from(length != 0 && length != whole.len() / 2), "{length}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! `ottla decode`: from bytes to what they say.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use clap::Args;
+use ottla_microscope::input::bytes_of;
+use ottla_microscope::names::Subject;
+use ottla_microscope::page::highest_version;
+use ottla_microscope::schemas::Schemas;
+use ottla_microscope::stream::{Assume, Framed, Frames};
+use ottla_microscope::{json, page_json};
+use ottla_wire::explain::{Explained, Fault, Options, message};
+use ottla_wire::tables::{Direction, MessageTable};
+use ottla_wire::{ApiInfo, Reader};
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+use super::out::Out;
+use super::schemas::{SchemaFiles, find};
+
+/// Decode frames: hex, base64 or the bytes themselves, from a file or standard input, become trees, JSON or lines.
+///
+/// A stream of frames is split. Requests say what they are; a response is known by the correlation id of a request before it, or
+/// by --api, --version and --response. A frame that is not as it should be is shown up to the fault, and the fault says at which byte and
+/// in which field, what was expected and what was found; the exit status is then 3.
+#[derive(Args)]
+pub(crate) struct Decode {
+    /// The file; standard input unless given, or if `-`.
+    file: Option<PathBuf>,
+    /// The API that responses, or a body alone, belong to; another message if there is no frame around it.
+    #[arg(long, value_name = "NAME")]
+    api: Option<String>,
+    /// The version of --api; the highest stable one unless given.
+    #[arg(long, value_name = "N", requires = "api")]
+    version: Option<i16>,
+    /// Every frame is a response to --api.
+    #[arg(long, requires = "api")]
+    response: bool,
+    /// There is no size and no header in front of the message of --api.
+    #[arg(long, requires = "api")]
+    body_only: bool,
+    #[command(flatten)]
+    show: Show,
+    #[command(flatten)]
+    schemas: SchemaFiles,
+}
+
+/// How to show a frame.
+#[derive(Args)]
+#[group(multiple = false)]
+struct Show {
+    /// A JSON object a frame, which `ottla encode` takes; records are opened beside their bytes.
+    #[arg(long)]
+    json: bool,
+    /// A tree a frame, which is the default.
+    #[arg(long)]
+    tree: bool,
+    /// A line a frame.
+    #[arg(long)]
+    summary: bool,
+}
+
+/// What was met so far.
+#[derive(Default)]
+struct Count {
+    frames: u64,
+    faulty: u64,
+}
+
+impl Decode {
+    pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
+        let schemas = self.schemas.read()?;
+        let (_, bytes) = bytes_of(&self.input()?);
+        if bytes.is_empty() {
+            return Err(Failure::new("there are no bytes to decode")
+                .remedy("Give hex, base64 or the bytes themselves."));
+        }
+        let mut count = Count::default();
+        match self.subject(&schemas)? {
+            Some(Assumed::Body(table, version)) => self.body(table, version, &bytes, &mut count, out)?,
+            Some(Assumed::Frames(assume)) => self.frames(&schemas, bytes, assume, &mut count, out)?,
+            None => self.frames(&schemas, bytes, Assume::Mixed, &mut count, out)?,
+        }
+        count.outcome()
+    }
+
+    fn input(&self) -> Result<Bytes, Failure> {
+        let bytes = match &self.file {
+            Some(path) if path.as_os_str() != "-" => fs::read(path)
+                .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?,
+            _ => {
+                let mut bytes = Vec::new();
+                io::stdin()
+                    .read_to_end(&mut bytes)
+                    .map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
+                bytes
+            }
+        };
+        Ok(bytes.into())
+    }
+
+    fn subject(&self, schemas: &Schemas) -> Result<Option<Assumed>, Failure> {
+        let Some(name) = &self.api else { return Ok(None) };
+        let (api, side) = match find(schemas, name)? {
+            Subject::Message(table) => {
+                return Ok(Some(Assumed::Body(table, self.version.unwrap_or(table.versions.max))));
+            }
+            Subject::Api(api, side) => (api, side),
+        };
+        let direction = if self.response { Direction::Response } else { side.unwrap_or(Direction::Request) };
+        let version = self.version.or_else(|| highest_version(api, Some(direction)));
+        let (table, versions) = table_of(api, direction);
+        let Some((version, table)) = version.zip(table).filter(|(version, _)| versions.contains(*version))
+        else {
+            let asked = version.map_or_else(String::new, |version| format!(" {version}"));
+            return Err(Failure::new(format!("{} has no version{asked}; it has {versions}", api.name)));
+        };
+        Ok(Some(match direction {
+            _ if self.body_only => Assumed::Body(table, version),
+            Direction::Response => Assumed::Frames(Assume::Responses(api.key, version)),
+            Direction::Request => Assumed::Frames(Assume::Requests),
+        }))
+    }
+
+    fn body(
+        &self,
+        table: &'static MessageTable,
+        version: i16,
+        bytes: &Bytes,
+        count: &mut Count,
+        out: &mut Out,
+    ) -> Result<(), Failure> {
+        let explained = message(table, version, bytes, &Options::default());
+        count.add(&explained);
+        if self.show.json && explained.faults().is_empty() {
+            let mut reader = Reader::new(bytes.clone());
+            if let Ok(shown) = json::decode(table, version, &mut reader, json::Options { opened: true }) {
+                return Ok(out.json_line(&shown)?);
+            }
+        }
+        if self.show.json {
+            return Ok(out.json_line(&Value::Object(faulty(&explained)))?);
+        }
+        if self.show.summary {
+            out.line(format!("{} v{version}  {} bytes", table.name, bytes.len()))?;
+        } else {
+            out.bytes(explained.tree().as_bytes())?;
+        }
+        print_faults(&explained, out)
+    }
+
+    fn frames(
+        &self,
+        schemas: &Schemas,
+        bytes: Bytes,
+        assume: Assume,
+        count: &mut Count,
+        out: &mut Out,
+    ) -> Result<(), Failure> {
+        let options = if self.show.summary {
+            Options { nested: false, ..Options::default() }
+        } else {
+            Options::default()
+        };
+        for frame in Frames::new(schemas.tables(), bytes, assume, &options) {
+            count.add(&frame.explained);
+            if self.show.json {
+                out.json_line(&frame_json(schemas, &frame))?;
+            } else if self.show.summary {
+                out.line(frame.summary(schemas.tables()))?;
+            } else {
+                if count.frames > 1 {
+                    out.line("")?;
+                }
+                out.bytes(frame.explained.tree().as_bytes())?;
+                print_faults(&frame.explained, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the flags say the bytes are.
+enum Assumed {
+    /// A message without a frame.
+    Body(&'static MessageTable, i16),
+    /// Frames.
+    Frames(Assume),
+}
+
+fn table_of(api: &ApiInfo, direction: Direction) -> (Option<&'static MessageTable>, ottla_wire::Versions) {
+    match direction {
+        Direction::Request => (api.request, api.request_versions),
+        Direction::Response => (api.response, api.response_versions),
+    }
+}
+
+fn print_faults(explained: &Explained, out: &mut Out) -> Result<(), Failure> {
+    for fault in explained.faults() {
+        out.line(format!("fault: {fault}"))?;
+    }
+    Ok(())
+}
+
+/// A frame as JSON; one with faults also has them, and its tree if it cannot be read as a message.
+fn frame_json(schemas: &Schemas, frame: &Framed) -> Value {
+    let (tables, options) = (schemas.tables(), json::Options { opened: true });
+    let bytes = frame.explained.source(0);
+    let read = match (frame.direction, frame.api) {
+        (Direction::Request, _) => json::decode_request(tables, bytes, options).ok(),
+        (Direction::Response, Some((key, version))) => {
+            tables.api(key).and_then(|api| json::decode_response(api, version, bytes, options).ok())
+        }
+        (Direction::Response, None) => None,
+    };
+    let direction = match frame.direction {
+        Direction::Request => "request",
+        Direction::Response => "response",
+    };
+    let mut shown = Map::new();
+    shown.insert("direction".to_owned(), direction.into());
+    match read {
+        Some(Value::Object(read)) => {
+            shown.extend(read);
+            if !frame.explained.faults().is_empty() {
+                shown.insert("faults".to_owned(), faults(frame.explained.faults()));
+            }
+        }
+        _ => shown.extend(faulty(&frame.explained)),
+    }
+    Value::Object(shown)
+}
+
+/// What is known of bytes that are no message.
+fn faulty(explained: &Explained) -> Map<String, Value> {
+    let mut shown = Map::new();
+    if let Some(head) = explained.head() {
+        shown.insert("apiKey".to_owned(), head.key.0.into());
+        shown.insert("version".to_owned(), head.version.into());
+        shown.insert("correlationId".to_owned(), head.correlation_id.into());
+    }
+    shown.insert("faults".to_owned(), faults(explained.faults()));
+    shown.insert("tree".to_owned(), page_json::tree(explained));
+    shown
+}
+
+fn faults(faults: &[Fault]) -> Value {
+    faults.iter().map(page_json::fault).collect()
+}
+
+impl Count {
+    fn add(&mut self, explained: &Explained) {
+        self.frames += 1;
+        self.faulty += u64::from(!explained.faults().is_empty());
+    }
+
+    fn outcome(&self) -> Result<(), Failure> {
+        match (self.faulty, self.frames) {
+            (0, _) => Ok(()),
+            (1, 1) => Err(Failure::faults("the frame is not as it should be")),
+            (faulty, frames) => {
+                Err(Failure::faults(format!("{faulty} of {frames} frames are not as they should be")))
+            }
+        }
+    }
+}
