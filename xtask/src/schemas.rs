@@ -29,6 +29,16 @@ pub(crate) enum Schemas {
         /// A kafka-clients jar.
         jar: PathBuf,
     },
+    /// Have Apache Kafka's own classes make the vectors of the wire tests, frames and their JSON, and compare (Java 17; the
+    /// classes come from Maven).
+    Vectors {
+        /// Keep what they make, instead of comparing.
+        #[arg(long)]
+        record: bool,
+        /// Where the pseudo-random numbers start. The committed vectors have 0.
+        #[arg(long, default_value_t = 0)]
+        seed: i64,
+    },
 }
 
 /// Runs one of them.
@@ -38,6 +48,7 @@ pub(crate) fn run(what: &Schemas) -> Result<(), String> {
         Schemas::Import { from } => import(from, &here),
         Schemas::Check { from } => check(from, &here),
         Schemas::Judge { jar } => judge(jar),
+        Schemas::Vectors { record, seed } => vectors(*record, *seed),
     }
 }
 
@@ -69,6 +80,35 @@ fn judge(jar: &Path) -> Result<(), String> {
         .status()
         .map_err(|why| format!("java: {why}"))?;
     if status.success() { Ok(()) } else { Err("Apache Kafka's classes do not agree".to_owned()) }
+}
+
+fn vectors(record: bool, seed: i64) -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let kept = root.join("../crates/wire/tests/golden/vectors.tsv");
+    let made = root.join("../target/vectors.tsv");
+    let status = Command::new("java")
+        .arg("-cp")
+        .arg(crate::kafka::fetch()?.join("*"))
+        .arg(root.join("judge/Vectors.java"))
+        .arg(&made)
+        .arg(seed.to_string())
+        .status()
+        .map_err(|why| format!("java: {why}"))?;
+    if !status.success() {
+        return Err("Apache Kafka's classes made no vectors".to_owned());
+    }
+    let read = |path: &Path| fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()));
+    let text = read(&made)?;
+    let rows = text.lines().skip(1).count();
+    if record {
+        fs::write(&kept, text).map_err(|why| format!("{}: {why}", kept.display()))?;
+        println!("{rows} vectors written");
+    } else if text == read(&kept)? {
+        println!("{rows} vectors are what Apache Kafka's classes make");
+    } else {
+        return Err(format!("{} is not what {} is now", kept.display(), made.display()));
+    }
+    Ok(())
 }
 
 fn check(from: &Path, here: &Path) -> Result<(), String> {

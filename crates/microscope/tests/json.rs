@@ -83,3 +83,30 @@ fn a_value_that_the_version_lacks_is_refused_unless_ignorable() {
     // ClusterId is ignorable.
     assert!(json::encode_response(info, 0, &json!({ "clusterId": "c" }), 1).is_ok());
 }
+
+/// Pseudo-random frames that Apache Kafka's own classes wrote, with the JSON of its own converters.
+const VECTORS: &str = include_str!("../../wire/tests/golden/vectors.tsv");
+
+#[test]
+fn the_json_and_frames_of_a_second_implementation_come_out_both_ways() {
+    let set = TableSet::built_in();
+    for row in VECTORS.lines().skip(1) {
+        let columns: Vec<&str> = row.split('\t').collect();
+        let info = set.api(ApiKey(columns[0].parse().unwrap())).unwrap();
+        let (version, correlation_id) = (columns[3].parse().unwrap(), columns[4].parse().unwrap());
+        let client_id: Option<String> = serde_json::from_str(columns[5]).unwrap();
+        let (json, frame) = (serde_json::from_str(columns[6]).unwrap(), unhex(columns[7]));
+        let (made, shown) = if columns[2] == "request" {
+            let header = (correlation_id, client_id.as_deref());
+            let made = json::encode_request(info, version, &json, header);
+            (made, json::decode_request(set, &frame, Options::default()))
+        } else {
+            let made = json::encode_response(info, version, &json, correlation_id);
+            (made, json::decode_response(info, version, &frame, Options::default()))
+        };
+        assert_eq!(made.as_ref(), Ok(&frame), "{row}");
+        let shown = shown.unwrap();
+        assert_eq!(shown["body"], json, "{row}");
+        assert_eq!(shown["correlationId"], correlation_id, "{row}");
+    }
+}
