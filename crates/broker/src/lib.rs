@@ -15,6 +15,7 @@ pub use context::{Advertised, Context, Memory};
 pub use limits::Limits;
 pub use metrics::{ApiMetrics, Counter, Metrics, TopicMetrics};
 pub use net::Server;
+pub use ottla_store::HistogramView;
 pub use trace::{
     Ending, Exchange, FRAME_CAP, Stages, TRACE_BYTES, TRACE_RING, Trace, TraceFilter, TraceUsage,
     TracedFrame, Verdict,

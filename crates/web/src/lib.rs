@@ -10,6 +10,7 @@ mod app;
 mod asked;
 mod guard;
 mod health;
+mod metrics;
 mod pages;
 mod routes;
 mod server;

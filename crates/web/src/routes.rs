@@ -2,7 +2,7 @@
 
 use crate::App;
 use crate::asked::{JSON, Refusal, page, typed};
-use crate::{guard, health, pages, shell};
+use crate::{guard, health, metrics, pages, shell};
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
@@ -15,6 +15,7 @@ pub fn routes(app: Arc<App>) -> Router {
     let router = Router::new()
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
         .route("/style.css", get(async || typed("text/css; charset=utf-8", shell::STYLE)))
         .route("/refresh.js", get(async || typed("text/javascript; charset=utf-8", shell::SCRIPT)));
     broker_pages(router)
@@ -49,8 +50,5 @@ fn broker_pages(router: Router<Arc<App>>) -> Router<Arc<App>> {
     let router = page(router, "/transactions", pages::transactions::transactions);
     let router = page(router, "/transaction", pages::transactions::transaction);
     let router = page(router, "/transaction/abort", pages::abort::confirm);
-    let router = page(router, "/hanging/abort", pages::abort::confirm_hanging);
-    router
-        .route("/transaction/abort", post(pages::abort::abort))
-        .route("/hanging/abort", post(pages::abort::abort_hanging))
+    router.route("/transaction/abort", post(pages::abort::abort))
 }

@@ -79,7 +79,7 @@ impl<'a> Open<'a> {
         let Some((_, started, timeout)) = self.by_producer.get(&producer_id) else {
             return format!(
                 "producer {} has a transaction open from offset {first_offset} that no transactional id knows, so that it never \
-                 times out",
+                 times out; `ottla txn abort` ends it",
                 producer_id.0
             );
         };

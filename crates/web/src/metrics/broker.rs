@@ -1,0 +1,129 @@
+//! Figures of the process: requests, connections, memory, the log.
+
+use super::{Labels, Sheet};
+use crate::App;
+use ottla_broker::{ApiMetrics, Metrics};
+use ottla_wire::ApiKey;
+use std::fmt;
+use std::time::SystemTime;
+
+/// Nanoseconds in a second.
+const NANOS: f64 = 1e9;
+
+pub(super) fn process(app: &App, sheet: &mut Sheet<'_>) -> fmt::Result {
+    let version = vec![("version", env!("CARGO_PKG_VERSION").into())];
+    sheet.gauges("ottla_build_info", "The version that runs", [(version, 1_u32)])?;
+    let up = app.started.elapsed();
+    let started =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(up);
+    sheet.gauge(
+        "process_start_time_seconds",
+        "When the broker started, in seconds since the Unix epoch",
+        started.as_secs_f64(),
+    )?;
+    sheet.gauge("ottla_uptime_seconds", "How long the broker has run", up.as_secs_f64())?;
+    sheet.gauge("kafka_brokers", "Brokers in the cluster", 1_u32)
+}
+
+pub(super) fn requests(metrics: &Metrics, sheet: &mut Sheet<'_>) -> fmt::Result {
+    let name = |key: ApiKey| -> Labels<'static> { vec![("api", key.name().into())] };
+    let asked: Vec<(ApiKey, &ApiMetrics)> =
+        metrics.apis().filter(|(_, api)| api.bytes_in.get() > 0).collect();
+    let by_api =
+        |figure: fn(&ApiMetrics) -> u64| asked.iter().map(move |(key, api)| (name(*key), figure(api)));
+    sheet.counters("ottla_requests", "Requests that were answered", by_api(|api| api.latency().count()))?;
+    let errors = asked.iter().flat_map(|(key, api)| {
+        let row = move |(code, count): (ottla_wire::ErrorCode, u64)| {
+            let mut labels = name(*key);
+            labels.push(("error", code.name().into()));
+            (labels, count)
+        };
+        api.errors().into_iter().map(row)
+    });
+    sheet.counters(
+        "ottla_request_errors",
+        "Error codes in responses, those of topics and partitions too",
+        errors,
+    )?;
+    sheet.histograms(
+        "ottla_request_duration_seconds",
+        "From the beginning of a request until its answer was ready, waits that the request asked for included",
+        NANOS,
+        asked.iter().map(|(key, api)| (name(*key), api.latency())),
+    )?;
+    sheet.counters("ottla_request_bytes", "Bytes of requests", by_api(|api| api.bytes_in.get()))?;
+    sheet.counters("ottla_response_bytes", "Bytes of responses", by_api(|api| api.bytes_out.get()))?;
+    sheet.counters(
+        "ottla_requests_broken",
+        "Requests that got no response, and whose connection was closed",
+        by_api(|api| api.broken.get()),
+    )?;
+    sheet.counter(
+        "ottla_requests_malformed",
+        "Requests that could not be read, or of an API or version that is not served; their connections were closed",
+        metrics.malformed.get(),
+    )
+}
+
+pub(super) fn connections(app: &App, sheet: &mut Sheet<'_>) -> fmt::Result {
+    let metrics = app.broker.metrics();
+    let accepted = metrics.accepted.get();
+    let open = accepted.saturating_sub(metrics.closed.get());
+    sheet.gauge("ottla_connections", "Open connections of Kafka clients", open)?;
+    sheet.counter("ottla_connections_accepted", "Connections that were accepted", accepted)?;
+    sheet.counter(
+        "ottla_connections_turned_away",
+        "Connections that were closed at once, for there were max.connections already",
+        metrics.turned_away.get(),
+    )?;
+    let memory = app.broker.memory();
+    let budget =
+        |name: &'static str, bytes: u64| -> (Labels<'static>, u64) { (vec![("of", name.into())], bytes) };
+    sheet.gauges(
+        "ottla_memory_held_bytes",
+        "Bytes held by requests under way, and by answers with records that their peers have not taken",
+        [budget("requests", memory.requests_held), budget("responses", memory.answers_held)],
+    )?;
+    sheet.gauges(
+        "ottla_memory_limit_bytes",
+        "The most bytes they may hold",
+        [budget("requests", memory.requests_limit), budget("responses", memory.answers_limit)],
+    )?;
+    let ended = |result: &'static str, count: u64| -> (Labels<'static>, u64) {
+        (vec![("result", result.into())], count)
+    };
+    sheet.counters(
+        "ottla_transactions_ended",
+        "Transactions that committed, and that aborted for whatever reason",
+        [ended("commit", metrics.committed.get()), ended("abort", metrics.aborted.get())],
+    )
+}
+
+pub(super) fn log(app: &App, sheet: &mut Sheet<'_>) -> fmt::Result {
+    let reader = app.broker.reader();
+    let failed = u32::from(app.failure.borrow().is_some());
+    sheet.gauge("ottla_log_failed", "1 once the log has failed and nothing more is acknowledged", failed)?;
+    sheet.gauge("ottla_log_end_bytes", "Position of the end of the log", reader.end().0)?;
+    sheet.gauge("ottla_log_durable_bytes", "Position up to which the log is durable", reader.durable().0)?;
+    let stats = reader.stats();
+    sheet.histograms(
+        "ottla_log_sync_duration_seconds",
+        "How long a sync of the log took; its count is the number of syncs",
+        NANOS,
+        [(Labels::new(), stats.syncs.view())],
+    )?;
+    sheet.histograms(
+        "ottla_log_group_bytes",
+        "Bytes that were written and synced at once",
+        1.0,
+        [(Labels::new(), stats.group_bytes.view())],
+    )?;
+    sheet.histograms(
+        "ottla_log_group_records",
+        "Records of the log that were written and synced at once",
+        1.0,
+        [(Labels::new(), stats.group_records.view())],
+    )?;
+    let free = app.disk_free().map(|free| (Labels::new(), free));
+    sheet.gauges("ottla_disk_free_bytes", "Bytes that can still be written where the data is", free)
+}
