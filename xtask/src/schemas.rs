@@ -14,15 +14,17 @@ const IN_JAR: &str = "common/message/";
 /// What to do with the schemas.
 #[derive(Subcommand)]
 pub(crate) enum Schemas {
-    /// Write schemas/*.json: the facts of every message in a kafka-clients jar or a folder of schema files.
+    /// Write schemas/*.json: the facts of every message in Kafka's jars or folders of schema files.
     Import {
-        /// A kafka-clients jar, or a folder of schema files.
-        from: PathBuf,
+        /// Jars of Apache Kafka (clients, and the coordinators for the records they keep), or folders of schema files.
+        #[arg(required = true)]
+        from: Vec<PathBuf>,
     },
-    /// Prove that no fact differs from a jar's or folder's, and that every field and message has a meaning.
+    /// Prove that no fact differs from those of the jars or folders, and that every field and message has a meaning.
     Check {
-        /// A kafka-clients jar, or a folder of schema files.
-        from: PathBuf,
+        /// Jars of Apache Kafka (clients, and the coordinators for the records they keep), or folders of schema files.
+        #[arg(required = true)]
+        from: Vec<PathBuf>,
     },
     /// Have Apache Kafka's own classes read and write again every golden frame and sample of the wire tests (Java 17).
     Judge {
@@ -52,8 +54,8 @@ pub(crate) fn run(what: &Schemas) -> Result<(), String> {
     }
 }
 
-fn import(from: &Path, here: &Path) -> Result<(), String> {
-    let theirs = load(from)?;
+fn import(from: &[PathBuf], here: &Path) -> Result<(), String> {
+    let theirs = load_all(from)?;
     fs::create_dir_all(here).map_err(|why| format!("{}: {why}", here.display()))?;
     let mut gone = load(here).unwrap_or_default();
     for (file, schema) in &theirs {
@@ -111,8 +113,8 @@ fn vectors(record: bool, seed: i64) -> Result<(), String> {
     Ok(())
 }
 
-fn check(from: &Path, here: &Path) -> Result<(), String> {
-    let theirs = load(from)?;
+fn check(from: &[PathBuf], here: &Path) -> Result<(), String> {
+    let theirs = load_all(from)?;
     let ours = load(here)?;
     let mut problems = Vec::new();
     for file in theirs.keys().chain(ours.keys()).collect::<BTreeSet<_>>() {
@@ -190,6 +192,14 @@ fn gather<'a>(fields: &'a [Field], names: &mut BTreeSet<&'a str>) {
 }
 
 /// Reads every schema in a folder or jar; what Kafka says about fields is left behind.
+fn load_all(from: &[PathBuf]) -> Result<BTreeMap<String, Schema>, String> {
+    let mut schemas = BTreeMap::new();
+    for from in from {
+        schemas.extend(load(from)?);
+    }
+    Ok(schemas)
+}
+
 fn load(from: &Path) -> Result<BTreeMap<String, Schema>, String> {
     let texts = if from.is_dir() { read_folder(from) } else { read_jar(from) };
     let texts = texts.map_err(|why| format!("{}: {why}", from.display()))?;

@@ -54,7 +54,7 @@ fn near(tables: &TableSet, lower: &str) -> Vec<&'static str> {
     let others = tables
         .messages()
         .iter()
-        .filter(|table| matches!(table.kind, MessageKind::Data | MessageKind::Header));
+        .filter(|table| !matches!(table.kind, MessageKind::Request | MessageKind::Response));
     let names = tables.apis().iter().map(|api| api.name).chain(others.map(|table| table.name));
     let mut found: Vec<(usize, &'static str)> = names
         .filter_map(|name| {

@@ -66,7 +66,7 @@ pub(crate) fn dispatch(messages: &[Message]) -> String {
         "pub(crate) fn recode(name: &str, version: i16, r: &mut Reader, w: &mut Writer) -> Result<String, String> {{"
     );
     put!(out, "match name {{");
-    for message in messages.iter().filter(|message| !message.structs.is_empty()) {
+    for message in messages.iter().filter(|message| super::has_code(message)) {
         put!(out, "{:?} => typed::<ottla_wire::messages::{}>(version, r, w),", message.name, message.name);
     }
     put!(out, "_ => Err(format!(\"no message {{name}}\")) }} }}");

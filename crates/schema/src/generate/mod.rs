@@ -44,6 +44,22 @@ fn module(out: &mut String, message: &Message, glossary: &Glossary) {
     put!(out, "#[doc = {:?}]", format!("{} and its structs, versions {}.", message.name, message.valid));
     put!(out, "pub mod {name} {{");
     put!(out, "use super::prelude::*;");
+    if has_code(message) {
+        code(out, message, glossary);
+    }
+    tables::emit(out, message, glossary);
+    put!(out, "}}");
+    if has_code(message) {
+        put!(out, "#[doc(inline)] pub use {name}::{};", message.name);
+    }
+}
+
+/// Whether a message gets structs and codecs; the records of Kafka's coordinators are only looked at, for which tables do.
+fn has_code(message: &Message) -> bool {
+    !message.structs.is_empty() && !matches!(message.kind, Kind::CoordinatorKey | Kind::CoordinatorValue)
+}
+
+fn code(out: &mut String, message: &Message, glossary: &Glossary) {
     for item in &message.structs {
         structs::emit(out, message, item, glossary);
         put!(out, "impl {} {{", item.name);
@@ -53,9 +69,6 @@ fn module(out: &mut String, message: &Message, glossary: &Glossary) {
         put!(out, "}}");
     }
     structs::root(out, message);
-    tables::emit(out, message, glossary);
-    put!(out, "}}");
-    put!(out, "#[doc(inline)] pub use {name}::{};", message.name);
 }
 
 /// A test on `version` inside a struct that only occurs in some versions.
@@ -231,7 +244,9 @@ pub(crate) fn kind(kind: Kind) -> &'static str {
         Kind::Request => "Request",
         Kind::Response => "Response",
         Kind::Header => "Header",
-        Kind::Metadata | Kind::Data | Kind::CoordinatorKey | Kind::CoordinatorValue => "Data",
+        Kind::Metadata | Kind::Data => "Data",
+        Kind::CoordinatorKey => "CoordinatorKey",
+        Kind::CoordinatorValue => "CoordinatorValue",
     }
 }
 

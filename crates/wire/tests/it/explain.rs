@@ -137,3 +137,51 @@ fn a_fault_names_byte_field_expected_and_found() {
     );
     assert_eq!(explained.nodes().last().unwrap().name, "undecoded");
 }
+
+/// A Produce request with one record to that topic.
+fn one_record(topic: &str, (key, value): (&[u8], &[u8])) -> Bytes {
+    use ottla_wire::messages::ProduceRequest;
+    use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+    let mut builder = batch::BatchBuilder::new(codec::Compression::None);
+    builder.push(&batch::NewRecord { timestamp: 1, key: Some(key), value: Some(value), headers: &[] });
+    let records = Some(ottla_wire::Records::from(builder.build().unwrap()));
+    let partition = PartitionProduceData { records, ..Default::default() };
+    let topic =
+        TopicProduceData { name: topic.into(), partition_data: vec![partition], ..Default::default() };
+    let request = ProduceRequest { topic_data: vec![topic], ..Default::default() };
+    ottla_wire::frame::request(1, None, &request, 9).unwrap().to_bytes()
+}
+
+#[test]
+fn records_of_internal_topics_are_named_and_opened() {
+    let cases: [(&str, &[u8], &[u8], &[&str]); 3] = [
+        (
+            "__consumer_offsets",
+            b"\0\x01\0\x01g\0\x01t\0\0\0\x02",
+            b"\0\x03\0\0\0\0\0\0\0\x2a\xff\xff\xff\xff\0\x01m\0\0\0\0\0\0\0\x05",
+            &["OffsetCommitKey", "OffsetCommitValue", "= \"g\" (int16 len=1)", "= 42 ", "= \"m\" (int16 len=1)"],
+        ),
+        (
+            "__transaction_state",
+            b"\0\0\0\x02tx",
+            b"\0\0\0\0\0\0\0\0\0\x07\0\x01\0\0\x03\xe8\0\xff\xff\xff\xff\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff",
+            &["TransactionLogKey", "TransactionLogValue", "= \"tx\" (int16 len=2)", "= 1000 "],
+        ),
+        ("__share_group_state", b"\0\0\x02g", b"", &["ShareSnapshotKey"]),
+    ];
+    for (topic, key, value, texts) in cases {
+        let frame = one_record(topic, (key, value));
+        let explained = explain::request(TableSet::built_in(), &frame, &Options::default());
+        let tree = explained.tree();
+        check_cover(&explained);
+        for text in texts {
+            assert!(tree.contains(text), "{text} in\n{tree}");
+        }
+        let whole = !topic.contains("share");
+        assert_eq!(explained.faults().is_empty(), whole, "{tree}");
+        // The same bytes in a topic of a user are nothing but bytes.
+        let plain =
+            explain::request(TableSet::built_in(), &one_record("mine", (key, value)), &Options::default());
+        assert!(!plain.tree().contains("Key  "), "{}", plain.tree());
+    }
+}

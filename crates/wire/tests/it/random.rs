@@ -256,11 +256,17 @@ fn check(message: &'static MessageTable, version: i16, entropy: &[u8]) -> Result
     Ok(())
 }
 
+/// The messages that have codecs: all but the records of Kafka's coordinators.
+fn coded() -> impl Iterator<Item = &'static MessageTable> {
+    let tabled = [MessageKind::CoordinatorKey, MessageKind::CoordinatorValue];
+    MESSAGE_TABLES.iter().copied().filter(move |message| !tabled.contains(&message.kind))
+}
+
 #[test]
 fn every_message_and_version_reads_and_writes_what_the_tables_say() {
     let config = ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };
     let entropy = proptest::collection::vec(any::<u8>(), 0..400);
-    for message in MESSAGE_TABLES {
+    for message in coded() {
         for version in message.versions.iter() {
             let mut runner = TestRunner::new(config.clone());
             let outcome = runner.run(&entropy, |entropy| check(message, version, &entropy));
@@ -287,7 +293,7 @@ fn the_samples_come_back() {
         recode(columns[0], columns[2].parse().unwrap(), &mut reader, &mut writer).unwrap();
         assert_eq!(writer.into_bytes(), bytes, "{row}");
     }
-    let versions: usize = MESSAGE_TABLES.iter().map(|message| message.versions.iter().count()).sum();
+    let versions: usize = coded().map(|message| message.versions.iter().count()).sum();
     assert_eq!(SAMPLES.lines().skip(1).count(), versions);
 }
 
@@ -303,14 +309,14 @@ fn write_the_samples() {
         state ^= state << 17;
         (state >> 32) as u8
     };
-    for message in MESSAGE_TABLES {
+    for message in coded() {
         for version in message.versions.iter() {
             let entropy: Vec<u8> = (0..64).map(|_| random()).collect();
             let mut maker = Maker { message, version, choices: Choices { bytes: entropy.iter() } };
             let (bytes, _) = maker.structure(message.root);
             let kind = match message.kind {
-                MessageKind::Data | MessageKind::CoordinatorKey | MessageKind::CoordinatorValue => "data",
                 MessageKind::Request | MessageKind::Response | MessageKind::Header => "message",
+                _ => "data",
             };
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             out.push_str(&format!("{}\t{kind}\t{version}\t{hex}\n", message.name));
