@@ -1,4 +1,5 @@
 //! The walk over the tables, held against the frames that the codecs are held against.
+#![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 use crate::support::{Case, cases, recode_frame};
 use bytes::Bytes;
@@ -154,7 +155,8 @@ fn one_record(topic: &str, (key, value): (&[u8], &[u8])) -> Bytes {
 
 #[test]
 fn records_of_internal_topics_are_named_and_opened() {
-    let cases: [(&str, &[u8], &[u8], &[&str]); 3] = [
+    type Case = (&'static str, &'static [u8], &'static [u8], &'static [&'static str]);
+    let cases: [Case; 3] = [
         (
             "__consumer_offsets",
             b"\0\x01\0\x01g\0\x01t\0\0\0\x02",
