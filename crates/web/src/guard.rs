@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -70,11 +70,48 @@ fn host(headers: &HeaderMap) -> Option<Authority> {
     host.filter(|_| all.next().is_none())
 }
 
+/// A form that one of our own pages sent.
+pub(crate) struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// Reads a form, and refuses it if another site may have sent it.
+    ///
+    /// # Errors
+    /// It is not from one of our own pages.
+    pub(crate) fn read(app: &App, headers: &HeaderMap, body: &str) -> Result<Form, Refusal> {
+        let form = Form(form_urlencoded::parse(body.as_bytes()).into_owned().collect());
+        check_form(app, headers, form.text("token").ok())?;
+        Ok(form)
+    }
+
+    /// A field.
+    ///
+    /// # Errors
+    /// The form lacks it.
+    pub(crate) fn text(&self, name: &str) -> Result<&str, Refusal> {
+        let found = self.0.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str()).ok_or_else(|| Refusal::bad(format!("the form lacks {name}")))
+    }
+
+    /// A field that is a number.
+    ///
+    /// # Errors
+    /// The form lacks it, or it is no number of the type.
+    pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, Refusal> {
+        self.text(name)?.parse().map_err(|_| Refusal::bad(format!("{name} is not a number that fits")))
+    }
+}
+
+/// Leads a browser on after a form was carried out.
+pub(crate) fn see_other(place: &str) -> Response {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, place.to_owned())]).into_response()
+}
+
 /// Refuses a form that another site sent, or that does not carry our token.
 ///
 /// # Errors
 /// It is not from one of our own pages.
-pub(crate) fn check_form(app: &App, headers: &HeaderMap, token: Option<&str>) -> Result<(), Refusal> {
+fn check_form(app: &App, headers: &HeaderMap, token: Option<&str>) -> Result<(), Refusal> {
     let refused = |why: &str| {
         Err(Refusal::new(StatusCode::FORBIDDEN, format!("{why}: go back, reload the page and try again")))
     };

@@ -1,6 +1,7 @@
 //! The pages: what each shows, asked of the shard and written by a template.
 
 pub(crate) mod abort;
+pub(crate) mod frames;
 pub(crate) mod groups;
 pub(crate) mod holding;
 pub(crate) mod overview;

@@ -50,5 +50,9 @@ fn broker_pages(router: Router<Arc<App>>) -> Router<Arc<App>> {
     let router = page(router, "/transactions", pages::transactions::transactions);
     let router = page(router, "/transaction", pages::transactions::transaction);
     let router = page(router, "/transaction/abort", pages::abort::confirm);
-    router.route("/transaction/abort", post(pages::abort::abort))
+    let router = page(router, "/frames", pages::frames::frames);
+    let router = page(router, "/frame", pages::frames::frame);
+    router
+        .route("/transaction/abort", post(pages::abort::abort))
+        .route("/frames", post(pages::frames::control))
 }

@@ -32,6 +32,7 @@ const ENTRIES: &[Entry] = &[
     Entry { name: "Topics", path: "/topics" },
     Entry { name: "Groups", path: "/groups" },
     Entry { name: "Transactions", path: "/transactions" },
+    Entry { name: "Frames", path: "/frames" },
 ];
 
 impl Shell {

@@ -5,12 +5,12 @@ use super::text::{moment, span};
 use super::transactions::{Seen, find};
 use crate::App;
 use crate::asked::{Asked, Refusal};
-use crate::guard::check_form;
+use crate::guard::{Form, see_other};
 use crate::shell::Shell;
 use askama::Template;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use ottla_core::ops::AbortTransaction;
 use ottla_core::{Answer, Input};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
@@ -68,32 +68,8 @@ pub(crate) async fn abort(
     }
 }
 
-/// A form that one of our own pages sent.
-struct Form(Vec<(String, String)>);
-
-impl Form {
-    fn read(app: &App, headers: &HeaderMap, body: &str) -> Result<Form, Refusal> {
-        let form = Form(form_urlencoded::parse(body.as_bytes()).into_owned().collect());
-        check_form(app, headers, form.text("token").ok())?;
-        Ok(form)
-    }
-
-    fn text(&self, name: &str) -> Result<&str, Refusal> {
-        let found = self.0.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.as_str()).ok_or_else(|| Refusal::bad(format!("the form lacks {name}")))
-    }
-
-    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, Refusal> {
-        self.text(name)?.parse().map_err(|_| Refusal::bad(format!("{name} is not a number that fits")))
-    }
-}
-
 fn encode(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
-}
-
-fn see_other(place: &str) -> Response {
-    (StatusCode::SEE_OTHER, [(header::LOCATION, place.to_owned())]).into_response()
 }
 
 fn changed(why: &str) -> Refusal {

@@ -6,7 +6,7 @@ use axum::http::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
 /// The fields of the form on a confirmation page.
-fn fields(page: &str) -> Vec<(String, String)> {
+pub(crate) fn fields(page: &str) -> Vec<(String, String)> {
     let form = page.split("<form method=\"post\"").nth(1).unwrap();
     let inputs = form.split("<input type=\"hidden\" name=\"").skip(1);
     let fields = inputs.map(|input| {
@@ -23,7 +23,12 @@ fn encoded(fields: &[(String, String)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
 }
 
-async fn post(world: &World, path: &str, fields: &[(String, String)], headers: &[(&str, &str)]) -> Answer {
+pub(crate) async fn post(
+    world: &World,
+    path: &str,
+    fields: &[(String, String)],
+    headers: &[(&str, &str)],
+) -> Answer {
     let mut request =
         request(Method::POST, path).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
     for (name, value) in headers {

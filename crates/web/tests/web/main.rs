@@ -3,6 +3,7 @@
 
 mod aborts;
 mod figures;
+mod frames;
 mod guard;
 mod pages;
 mod world;

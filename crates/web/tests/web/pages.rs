@@ -161,9 +161,16 @@ async fn pages_need_nothing_from_elsewhere() {
     let world = World::new().await;
     let _producer = open_transaction(&world).await;
     let transaction = format!("/transaction?id={HOSTILE_IN_QUERY}");
-    for path in
-        ["/", "/topics", "/topics/letters", "/topics/letters/0", "/groups", "/transactions", &transaction]
-    {
+    for path in [
+        "/",
+        "/topics",
+        "/topics/letters",
+        "/topics/letters/0",
+        "/groups",
+        "/transactions",
+        "/frames",
+        &transaction,
+    ] {
         let page = world.page(path).await;
         assert!(!page.contains("//") || !page.contains("src=\"http"), "{path}");
         assert!(page.contains("<main") && page.contains("<nav"), "{path}");
