@@ -11,12 +11,16 @@ use broker::Broker;
 pub(crate) use broker::build_ottla;
 use clients::{Client, Mark, Task, Verdict};
 use table::Results;
+use tap::Tap;
+use traffic::Traffic;
 
 pub(crate) mod broker;
 pub(crate) mod clients;
 mod proxy;
 pub(crate) mod raw;
 mod table;
+mod tap;
+mod traffic;
 
 /// In the order of e2e/README.md.
 const SCENARIOS: [&str; 13] = [
@@ -50,6 +54,9 @@ pub(crate) struct Options {
     /// Write the results to docs/clients.md; for whole runs only.
     #[arg(long, conflicts_with_all = ["client", "scenario"])]
     docs: bool,
+    /// Put `ottla tap` between clients and broker and check every frame; a whole run against Ottla writes docs/traffic.md.
+    #[arg(long)]
+    through_tap: bool,
     /// Show what the client programs print on stderr also when they pass.
     #[arg(long)]
     verbose: bool,
@@ -63,9 +70,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         client.prepare()?;
     }
     let mut results = Vec::new();
+    let mut traffic = options.through_tap.then(Traffic::default);
     for against in &options.against {
         let broker = broker::start(against)?;
-        let result = run_all(&broker, &clients, &scenarios, options.verbose);
+        let result = run_all(&broker, &clients, &scenarios, (&mut traffic, options.verbose))?;
         println!("\n{}", result.plain(&clients));
         results.push(result);
     }
@@ -79,10 +87,23 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let (passed, failed) = (total(&[Mark::Pass]), total(&[Mark::Fail]));
     let skipped = total(&[Mark::Cannot, Mark::Skip]);
     println!("{passed} passed, {failed} failed, {skipped} skipped");
-    match failed {
-        0 => Ok(()),
+    if let Some(traffic) = &traffic {
+        println!("{}", traffic.sentence());
+    }
+    match (failed, &traffic) {
+        (0, Some(traffic)) => finish(traffic, options, &clients),
+        (0, None) => Ok(()),
         _ => Err(format!("{failed} scenarios failed")),
     }
+}
+
+/// Fails when a frame was not what it should be. Only a whole run against Ottla gives the page.
+fn finish(traffic: &Traffic, options: &Options, clients: &[Client]) -> Result<(), String> {
+    if traffic.faulty() > 0 {
+        return Err(traffic.sentence());
+    }
+    let whole = options.client.is_empty() && options.scenario.is_empty() && options.against == ["ottla"];
+    if whole { traffic.write(clients) } else { Ok(()) }
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static str>, String> {
@@ -94,28 +115,40 @@ fn chosen(names: &[String]) -> Result<Vec<&'static str>, String> {
 }
 
 /// Client by client, so that a program that breaks is seen at once.
-fn run_all(broker: &Broker, clients: &[Client], scenarios: &[&'static str], verbose: bool) -> Results {
+fn run_all(
+    broker: &Broker,
+    clients: &[Client],
+    scenarios: &[&'static str],
+    (traffic, verbose): (&mut Option<Traffic>, bool),
+) -> Result<Results, String> {
     println!("against {} on {}", broker.title, broker.address);
+    if traffic.is_some() {
+        build_ottla()?;
+    }
     let mut rows: Vec<Vec<Verdict>> = scenarios.iter().map(|_| Vec::new()).collect();
     for client in clients {
         let started = Instant::now();
         print!("{}:", client.title);
+        let tap = traffic.as_ref().map(|_| Tap::start(broker.address, &client.name)).transpose()?;
+        let bootstrap = tap.as_ref().map_or(broker.address, |tap| tap.address).to_string();
         for (scenario, row) in scenarios.iter().zip(&mut rows) {
-            let verdict = run_one(broker, client, scenario, verbose);
+            let verdict = run_one(broker, &bootstrap, client, scenario, verbose);
             row.push(verdict);
         }
         println!(" ({} s)", started.elapsed().as_secs());
+        if let (Some(tap), Some(traffic)) = (tap, traffic.as_mut()) {
+            traffic.read(&client.name, &tap.stop())?;
+        }
     }
-    Results { broker: broker.title.clone(), scenarios: scenarios.to_vec(), rows }
+    Ok(Results { broker: broker.title.clone(), scenarios: scenarios.to_vec(), rows })
 }
 
-fn run_one(broker: &Broker, client: &Client, scenario: &str, verbose: bool) -> Verdict {
+fn run_one(broker: &Broker, bootstrap: &str, client: &Client, scenario: &str, verbose: bool) -> Verdict {
     if scenario == "idempotent-reconnect" && broker.control.is_none() {
         return Verdict::new(Mark::Skip, "the broker is not behind the runner's proxy");
     }
     let run_id = run_id(&client.name, scenario);
-    let bootstrap = broker.address.to_string();
-    let task = Task { bootstrap: &bootstrap, scenario, run_id: &run_id, control: broker.control };
+    let task = Task { bootstrap, scenario, run_id: &run_id, control: broker.control };
     let started = Instant::now();
     let (mut verdict, stderr) = client.run(&task);
     let took = started.elapsed().as_millis();
