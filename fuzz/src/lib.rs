@@ -1,0 +1,91 @@
+//! What the targets share: a message chosen by the first bytes of the input, the typed codec by name, and the cover check.
+
+use bytes::Bytes;
+use ottla_wire::explain::{Explained, Value};
+use ottla_wire::tables::{MessageTable, TableSet};
+use ottla_wire::{Message, Reader, Writer};
+
+/// Reads a message, writes it again, reads that again: the two values must print the same and write the same.
+/// Returns the message in its canonical bytes.
+fn typed<M: Message + PartialEq + std::fmt::Debug>(
+    version: i16,
+    r: &mut Reader,
+    w: &mut Writer,
+) -> Result<String, String> {
+    let message = M::decode(r, version).map_err(|why| why.to_string())?;
+    message.encode(w, version).unwrap_or_else(|why| panic!("what was read cannot be written: {why}\n{message:?}"));
+    let written = message.to_bytes(version).unwrap();
+    let mut again = Reader::new(written.clone());
+    let second = M::decode(&mut again, version).unwrap_or_else(|why| panic!("{why}\n{message:?}"));
+    assert_eq!(again.remaining(), 0, "{message:?}");
+    // Floating point numbers that are none do not equal themselves, and print the same.
+    if second != message {
+        assert_eq!(format!("{second:?}"), format!("{message:?}"));
+    }
+    assert_eq!(second.to_bytes(version).unwrap(), written, "{message:?}");
+    Ok(String::new())
+}
+
+mod dispatch {
+    use super::typed;
+    use ottla_wire::{Reader, Writer};
+    include!(concat!(env!("OUT_DIR"), "/dispatch.rs"));
+}
+
+/// A message and a version of it, chosen by the first three bytes, and the rest.
+pub fn choose(data: &[u8]) -> Option<(&'static MessageTable, i16, &[u8])> {
+    let ([high, low, version], rest) = data.split_first_chunk()?;
+    let messages = TableSet::built_in().messages();
+    let table = messages[usize::from(u16::from_be_bytes([*high, *low])) % messages.len()];
+    let versions = (table.versions.max - table.versions.min) as u8 + 1;
+    Some((table, table.versions.min + i16::from(version % versions), rest))
+}
+
+/// Reads a body with the typed codec. Comes back with the bytes behind it and the canonical bytes.
+pub fn recode(table: &MessageTable, version: i16, body: &Bytes) -> Result<(usize, Bytes), String> {
+    let (mut r, mut w) = (Reader::new(body.clone()), Writer::new());
+    dispatch::recode(table.name, version, &mut r, &mut w)?;
+    Ok((r.remaining(), w.into_bytes()))
+}
+
+/// The children of every node lie in it, side by side, and fill it; in what is opened they fill its content.
+pub fn check_cover(explained: &Explained) {
+    assert_eq!(explained.nodes()[0].size as usize, explained.source(0).len());
+    for (id, node) in explained.nodes().iter().enumerate() {
+        let mut at = node.at + node.size - explained.content(node).len() as u32;
+        let mut any = false;
+        for child in explained.children(id).map(|id| &explained.nodes()[id]) {
+            any = true;
+            if child.source != node.source {
+                continue;
+            }
+            // A tagged section is its count and then its fields.
+            at = if node.name == "tagged_fields" && at == node.at { child.at } else { at };
+            assert_eq!(child.at, at, "{} in\n{}", child.name, explained.tree());
+            at += child.size;
+        }
+        if any && !explained.is_cut() && !matches!(node.value, Value::Compressed { .. }) {
+            assert_eq!(at, node.at + node.size, "{} in\n{}", node.name, explained.tree());
+        }
+    }
+}
+
+/// The three bytes with which [`choose`] comes to this message and version.
+pub fn chosen_by(name: &str, version: i16) -> Option<Vec<u8>> {
+    let messages = TableSet::built_in().messages();
+    let place = messages.iter().position(|table| table.name == name)?;
+    let [high, low] = u16::try_from(place).ok()?.to_be_bytes();
+    Some(vec![high, low, (version - messages[place].versions.min) as u8])
+}
+
+/// A message as JSON, for seeds.
+pub fn as_json(table: &'static MessageTable, version: i16, body: Vec<u8>) -> serde_json::Value {
+    let mut r = Reader::new(Bytes::from(body));
+    ottla_microscope::json::decode(table, version, &mut r, Default::default()).unwrap()
+}
+
+/// Bytes from their hexadecimal digits; nothing if there is anything else.
+pub fn unhex(text: &str) -> Vec<u8> {
+    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
+    digits.unwrap_or_default().chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
