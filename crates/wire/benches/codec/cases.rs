@@ -6,11 +6,13 @@ use kafka_protocol::messages as peer;
 use kafka_protocol::protocol::{Decodable, Encodable};
 use ottla_wire::batch::{BatchBuilder, NewRecord};
 use ottla_wire::codec::Compression;
+use ottla_wire::explain::{self, Options};
 use ottla_wire::messages::{
     AddOffsetsToTxnRequest, FetchResponse, MetadataResponse, ProduceRequest, TxnOffsetCommitRequest,
     fetch_response, metadata_response, produce_request, txn_offset_commit_request,
 };
-use ottla_wire::{EncodeError, Message, Reader, Records, Text, Uuid, Writer};
+use ottla_wire::tables::TableSet;
+use ottla_wire::{EncodeError, Message, Reader, Records, Text, Uuid, Writer, frame};
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::hint::black_box;
@@ -25,7 +27,31 @@ pub(crate) fn all() -> Vec<Case> {
         case::<_, peer::ProduceRequest>("Produce 10x20x4 KiB", 12, produce(10, 20)),
         case::<_, peer::FetchResponse>("Fetch 10x20x4 KiB", 17, fetch(10, 20)),
         case::<_, peer::MetadataResponse>("Metadata 100x10", 13, metadata(100, 10)),
+        explained(),
     ]
+}
+
+/// A Produce request of 1 MiB explained down to every field of every record, beside nothing more than a copy of its bytes,
+/// and without opening its batches.
+fn explained() -> Case {
+    let frame = frame::request(7, Some(&Text::from("producer-1")), &produce(13, 20), 12);
+    let frame = frame.map(|frame| frame.to_bytes()).unwrap_or_default();
+    let race = |what, options: Options| {
+        let (mine, theirs) = (frame.clone(), frame.clone());
+        Race {
+            what,
+            ours: work(|| (), move |()| explain::request(TableSet::built_in(), black_box(&mine), &options)),
+            peer: work(|| (), move |()| black_box(&theirs).to_vec()),
+        }
+    };
+    let nodes = explain::request(TableSet::built_in(), &frame, &Options::default()).nodes().len();
+    Case {
+        name: format!("Produce v12, {} KiB, {nodes} nodes", frame.len() / 1024),
+        races: vec![
+            race("explain (peer: a copy)", Options::default()),
+            race("explain, batches closed (peer: a copy)", Options { records: false, ..Options::default() }),
+        ],
+    }
 }
 
 /// The races of a message. The peer's value is read from our bytes, and what it writes must be those bytes again.

@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// The most bytes allocated at any moment of `work`, beyond those before it.
-fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
+pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = LIVE.get() as isize;
     PEAK.set(LIVE.get());
     let result = work();

@@ -1,6 +1,7 @@
 //! The wire crate from outside: one binary, a module per question.
 
 mod batch;
+mod bombs;
 mod explain;
 mod golden;
 mod hostile;
