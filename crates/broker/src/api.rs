@@ -47,6 +47,7 @@ mod group_member;
 mod offset_topics;
 mod place;
 pub(crate) mod stored;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod topic_error;

@@ -99,7 +99,6 @@ impl Context {
         Context { host: self.host.traced(Arc::clone(notes)), notes: Some(Arc::clone(notes)), ..self.clone() }
     }
 
-    #[expect(dead_code, reason = "the refusals of the core say why next")]
     /// The request is refused, or a part of it: says why to whoever traces it. Costs nothing if nobody does.
     pub(crate) fn refused(&self, subject: impl Display, code: ErrorCode, refusal: &dyn Refusal) {
         if let Some(notes) = &self.notes {

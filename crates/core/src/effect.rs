@@ -4,6 +4,7 @@ use crate::catalog::CatalogAnswer;
 use crate::group::GroupAnswer;
 use crate::offsets::OffsetAnswer;
 use crate::ops::{Appended, DeleteRecordsError, MarkerError, NotOpen, ProduceError};
+use crate::refusal::Refused;
 use crate::transaction::{EndError, InitError, TransactionError};
 use ottla_types::record::LogRecord;
 use ottla_types::{Offset, ProducerEpoch, ProducerId, TopicPartition};
@@ -34,17 +35,17 @@ pub enum Answer {
     /// To the catalog's inputs.
     Catalog(CatalogAnswer),
     /// To Produce: a result for each batch, in order.
-    Produced(Vec<Result<Appended, ProduceError>>),
+    Produced(Vec<Result<Appended, Refused<ProduceError>>>),
     /// To InitProducerId.
-    ProducerId(Result<(ProducerId, ProducerEpoch), InitError>),
+    ProducerId(Result<(ProducerId, ProducerEpoch), Refused<InitError>>),
     /// To AddPartitionsToTxn: a result for each partition, in order.
-    PartitionsInTransaction(Vec<Result<(), TransactionError>>),
+    PartitionsInTransaction(Vec<Result<(), Refused<TransactionError>>>),
     /// To AddOffsetsToTxn.
-    OffsetsInTransaction(Result<(), TransactionError>),
+    OffsetsInTransaction(Result<(), Refused<TransactionError>>),
     /// To EndTxn: producer id and epoch of the client's next transaction.
-    TransactionEnded(Result<(ProducerId, ProducerEpoch), EndError>),
+    TransactionEnded(Result<(ProducerId, ProducerEpoch), Refused<EndError>>),
     /// To WriteTxnMarkers: for each marker a result for each partition, in order.
-    MarkersWritten(Vec<Vec<Result<(), MarkerError>>>),
+    MarkersWritten(Vec<Vec<Result<(), Refused<MarkerError>>>>),
     /// To AbortTransaction.
     TransactionAborted(Result<(), NotOpen>),
     /// To DeleteRecords: for each partition the first offset that can be read afterwards, in order.

@@ -27,6 +27,7 @@ pub use view::{GroupListing, GroupState, GroupView, MemberView};
 
 use crate::config::Settings;
 use crate::effect::{Answer, Effects, Ticket};
+use crate::refusal::{Facts, Refused};
 use ottla_types::record::{CommittedOffset, GroupDeleted, GroupUpdated, LogRecord};
 use ottla_types::{Millis, TopicPartition};
 use state::{Group, Rules, Turn};
@@ -71,7 +72,10 @@ impl Groups {
             return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::InvalidGroupId);
         }
         if !(self.rules.min_session..=self.rules.max_session).contains(&ask.session_timeout) {
-            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::InvalidSessionTimeout);
+            let (least, most) = (self.rules.min_session.0, self.rules.max_session.0);
+            let facts = Facts::Bounds { given: ask.session_timeout.0, least, most };
+            let refused = Refused::on(JoinError::InvalidSessionTimeout, facts);
+            return turn.refuse_join(ask.ticket, &ask.member_id, refused);
         }
         if !self.groups.contains_key(&ask.group_id) {
             if !ask.member_id.is_empty() {
@@ -88,21 +92,21 @@ impl Groups {
         let mut turn = Turn { now, rules: self.rules, out };
         let group_id = ask.member.group_id.clone();
         if group_id.is_empty() {
-            return turn.answer_sync(ask.ticket, Err(SyncError::InvalidGroupId));
+            return turn.answer_sync(ask.ticket, Err(SyncError::InvalidGroupId.into()));
         }
         let ticket = ask.ticket;
         if self.with(&group_id, |group| group.sync(ask, &mut turn)).is_none() {
-            turn.answer_sync(ticket, Err(SyncError::UnknownMember));
+            turn.answer_sync(ticket, Err(SyncError::UnknownMember.into()));
         }
     }
 
     pub(crate) fn heartbeat(&mut self, now: Millis, ask: &Heartbeat, out: &mut Effects) {
         self.start_sessions(now);
         let result = if ask.member.group_id.is_empty() {
-            Err(HeartbeatError::InvalidGroupId)
+            Err(HeartbeatError::InvalidGroupId.into())
         } else {
             let judged = self.with(&ask.member.group_id, |group| group.heartbeat(now, &ask.member));
-            judged.unwrap_or(Err(HeartbeatError::UnknownMember))
+            judged.unwrap_or(Err(HeartbeatError::UnknownMember.into()))
         };
         out.reply(ask.ticket, Answer::Group(GroupAnswer::Heartbeat(result)));
     }
@@ -141,7 +145,7 @@ impl Groups {
         now: Millis,
         member: &MemberRef,
         plain: bool,
-    ) -> Result<(), CommitFencing> {
+    ) -> Result<(), Refused<CommitFencing>> {
         self.start_sessions(now);
         let judged = self.with(&member.group_id, |group| {
             group.check_commit(member, plain)?;
@@ -153,7 +157,7 @@ impl Groups {
         match judged {
             Some(judged) => judged,
             None if member.generation < 0 => Ok(()),
-            None => Err(CommitFencing::UnknownGroup),
+            None => Err(heartbeat::refuse(CommitFencing::UnknownGroup, Facts::None)),
         }
     }
 

@@ -30,5 +30,5 @@ pub mod transaction;
 pub use effect::{Answer, Effect, Effects, Ticket};
 pub use hash::offsets_partition;
 pub use input::Input;
-pub use refusal::Refusal;
+pub use refusal::{Facts, Refusal, Refused};
 pub use shard::{Applied, Shard};

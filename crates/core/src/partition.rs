@@ -17,7 +17,7 @@ mod table;
 mod view;
 
 pub use open::Holder;
-pub(crate) use producer::{ProducerRefusal, Verdict};
+pub(crate) use producer::{ProducerRefusal, Verdict, stale};
 pub(crate) use retention::Keep;
 pub use table::Partitions;
 pub use view::{Isolation, OutOfRange, ReadPlan};
@@ -101,7 +101,7 @@ impl Partition {
         &self,
         summary: &BatchSummary,
         first_must_be_zero: bool,
-    ) -> Result<Verdict, ProducerRefusal> {
+    ) -> Result<Verdict, crate::refusal::Refused<ProducerRefusal>> {
         self.producers.judge(summary, first_must_be_zero)
     }
 

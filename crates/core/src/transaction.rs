@@ -21,11 +21,13 @@ pub use table::Transactions;
 pub(crate) use table::{Decision, EndOutcome, Initialised};
 pub use view::TransactionFilter;
 
+use crate::refusal::{Facts, Refused, words};
 use ottla_types::record::{
     LogRecord, Marker, TransactionExtended, TransactionState, TransactionStatus, TransactionUpdated,
 };
 use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
 use std::collections::BTreeSet;
+use std::fmt::{self, Display};
 
 /// Epoch of the coordinator in every marker (T-121). One process owns all ids for ever, so it never changes.
 pub const COORDINATOR_EPOCH: i32 = 0;
@@ -41,6 +43,16 @@ pub struct TransactionClaim {
     pub producer_epoch: ProducerEpoch,
     /// What shall happen to partitions that are not in the transaction yet.
     pub check: TransactionCheck,
+}
+
+impl TransactionClaim {
+    /// The rule by which it is judged.
+    fn rule(&self) -> &'static str {
+        match self.check {
+            TransactionCheck::Verify => "T-64",
+            TransactionCheck::Add => "T-83",
+        }
+    }
 }
 
 /// How a request that works in a transaction is checked (T-05).
@@ -89,6 +101,27 @@ pub enum EndError {
     Fenced,
     /// The transaction cannot end this way (T-101, T-102).
     InvalidState,
+}
+
+words! { TransactionError:
+    TransactionError::NoId => "the transactional id is empty",
+    TransactionError::UnknownProducer => "the transactional id does not belong to this producer",
+    TransactionError::Fenced => "fenced",
+    TransactionError::NotInTransaction => "the partition is not in it",
+}
+
+words! { InitError:
+    InitError::NoId => "the transactional id is empty",
+    InitError::BadTimeout => "no transaction timeout that the broker allows, in milliseconds",
+    InitError::Fenced => "fenced",
+    InitError::Concurrent => "ask again for the next epoch",
+}
+
+words! { EndError:
+    EndError::NoId => "the transactional id is empty",
+    EndError::UnknownProducer => "the transactional id does not belong to this producer",
+    EndError::Fenced => "fenced",
+    EndError::InvalidState => "invalid in this state",
 }
 
 /// A request to end a transaction.
@@ -181,7 +214,7 @@ impl Transaction {
         timeout: Millis,
         now: Millis,
         fresh: impl FnOnce() -> ProducerId,
-    ) -> Result<Init, InitError> {
+    ) -> Result<Init, Refused<InitError>> {
         if let Some((producer_id, epoch)) = given {
             self.judge_given(producer_id, epoch)?;
         }
@@ -216,9 +249,39 @@ impl Transaction {
 
     /// The given pair must be the current one, or that of an owner whose answer may have been lost (T-28, T-31). Stricter than
     /// Kafka while a transaction is open: there it does not look at the epoch (T-33).
-    fn judge_given(&self, producer_id: ProducerId, epoch: ProducerEpoch) -> Result<(), InitError> {
-        let known = self.is_current(producer_id, epoch) || self.is_last(producer_id, epoch);
-        if known { Ok(()) } else { Err(InitError::Fenced) }
+    fn judge_given(&self, producer_id: ProducerId, epoch: ProducerEpoch) -> Result<(), Refused<InitError>> {
+        if self.is_current(producer_id, epoch) || self.is_last(producer_id, epoch) {
+            return Ok(());
+        }
+        let state = &self.state;
+        let facts = Facts::Owner {
+            given: (producer_id, epoch),
+            current: (state.producer_id, state.epoch),
+            last: state.last_epoch,
+        };
+        let rule = if producer_id == state.producer_id { "T-31" } else { "T-28" };
+        Err(Refused::by(rule, InitError::Fenced, facts))
+    }
+
+    /// The request comes from this producer id and epoch and no other.
+    fn check_owner<E>(
+        &self,
+        rule: &'static str,
+        (producer_id, epoch): (ProducerId, ProducerEpoch),
+        (other_producer, other_epoch): (E, E),
+    ) -> Result<(), Refused<E>> {
+        if producer_id != self.state.producer_id {
+            let facts = Facts::Producers { given: producer_id, current: self.state.producer_id };
+            return Err(Refused::by(rule, other_producer, facts));
+        }
+        if epoch != self.state.epoch {
+            return Err(Refused::by(rule, other_epoch, self.epochs(epoch)));
+        }
+        Ok(())
+    }
+
+    fn epochs(&self, given: ProducerEpoch) -> Facts {
+        Facts::Epochs { producer_id: self.state.producer_id, given, current: self.state.epoch }
     }
 
     /// True for the pair that was current before the last bump, if that bump was its owner's own or the broker's: the epoch just
@@ -240,20 +303,19 @@ impl Transaction {
         data: &[TopicPartition],
         offsets: &[i32],
         now: Millis,
-    ) -> Result<Option<LogRecord>, TransactionError> {
-        if claim.producer_id != self.state.producer_id {
-            return Err(TransactionError::UnknownProducer);
-        }
-        if claim.producer_epoch != self.state.epoch {
-            return Err(TransactionError::Fenced);
-        }
+    ) -> Result<Option<LogRecord>, Refused<TransactionError>> {
+        let errors = (TransactionError::UnknownProducer, TransactionError::Fenced);
+        self.check_owner(claim.rule(), (claim.producer_id, claim.producer_epoch), errors)?;
         let new_data: BTreeSet<_> = data.iter().filter(|at| !self.partitions.contains(at)).copied().collect();
         let new_offsets: BTreeSet<_> =
             offsets.iter().filter(|at| !self.offset_partitions.contains(at)).copied().collect();
         let all_in = self.is_ongoing() && new_data.is_empty() && new_offsets.is_empty();
         match claim.check {
             _ if all_in => Ok(None),
-            TransactionCheck::Verify => Err(TransactionError::NotInTransaction),
+            TransactionCheck::Verify => {
+                let facts = Facts::Outside { status: self.state.status };
+                Err(Refused::by("T-64", TransactionError::NotInTransaction, facts))
+            }
             TransactionCheck::Add => Ok(Some(self.added(new_data, new_offsets, now))),
         }
     }
@@ -279,18 +341,19 @@ impl Transaction {
     }
 
     /// EndTxn (T-101, T-102).
-    fn end(&self, ask: End, now: Millis, fresh: impl FnOnce() -> ProducerId) -> Result<Ending, EndError> {
+    fn end(
+        &self,
+        ask: End,
+        now: Millis,
+        fresh: impl FnOnce() -> ProducerId,
+    ) -> Result<Ending, Refused<EndError>> {
         if ask.bump { self.end_with_bump(ask, now, fresh) } else { self.end_as_is(ask, now) }
     }
 
     /// Transaction versions 0 and 1: the epoch stays (T-101).
-    fn end_as_is(&self, ask: End, now: Millis) -> Result<Ending, EndError> {
-        if ask.producer_id != self.state.producer_id {
-            return Err(EndError::UnknownProducer);
-        }
-        if ask.producer_epoch != self.state.epoch {
-            return Err(EndError::Fenced);
-        }
+    fn end_as_is(&self, ask: End, now: Millis) -> Result<Ending, Refused<EndError>> {
+        let errors = (EndError::UnknownProducer, EndError::Fenced);
+        self.check_owner("T-101", (ask.producer_id, ask.producer_epoch), errors)?;
         match (self.state.status, ask.commit) {
             (TransactionStatus::Ongoing, commit) => {
                 let state = self.completed(commit, now);
@@ -302,7 +365,7 @@ impl Transaction {
             }
             (TransactionStatus::Empty, _)
             | (TransactionStatus::CompleteCommit, false)
-            | (TransactionStatus::CompleteAbort, true) => Err(EndError::InvalidState),
+            | (TransactionStatus::CompleteAbort, true) => Err(self.cannot_end("T-101", ask.commit)),
         }
     }
 
@@ -312,17 +375,13 @@ impl Transaction {
         ask: End,
         now: Millis,
         fresh: impl FnOnce() -> ProducerId,
-    ) -> Result<Ending, EndError> {
+    ) -> Result<Ending, Refused<EndError>> {
         // Stricter than Kafka, which compares with "current less one" even if another owner caused that bump.
         if self.is_last(ask.producer_id, ask.producer_epoch) {
-            return self.end_again(ask.commit);
+            return self.end_again(ask);
         }
-        if ask.producer_id != self.state.producer_id {
-            return Err(EndError::UnknownProducer);
-        }
-        if ask.producer_epoch != self.state.epoch {
-            return Err(EndError::Fenced);
-        }
+        let errors = (EndError::UnknownProducer, EndError::Fenced);
+        self.check_owner("T-102", (ask.producer_id, ask.producer_epoch), errors)?;
         match (self.state.status, ask.commit) {
             (TransactionStatus::Ongoing, commit) => Ok(Ending::Now(self.ended(commit, now, fresh))),
             (
@@ -336,21 +395,26 @@ impl Transaction {
                 | TransactionStatus::CompleteCommit
                 | TransactionStatus::CompleteAbort,
                 true,
-            ) => Err(EndError::InvalidState),
+            ) => Err(self.cannot_end("T-102", true)),
         }
     }
 
     /// The columns "E = cur-1" of T-102.
-    fn end_again(&self, commit: bool) -> Result<Ending, EndError> {
-        match (self.state.status, commit) {
+    fn end_again(&self, ask: End) -> Result<Ending, Refused<EndError>> {
+        let fenced = |rule| Err(Refused::by(rule, EndError::Fenced, self.epochs(ask.producer_epoch)));
+        match (self.state.status, ask.commit) {
             (TransactionStatus::CompleteCommit, true) | (TransactionStatus::CompleteAbort, false) => {
                 Ok(Ending::Replayed(self.state.producer_id, self.state.epoch))
             }
-            (TransactionStatus::CompleteCommit, false) => Err(EndError::InvalidState),
-            // T-103: the commit was under way while the transaction timed out.
-            (TransactionStatus::CompleteAbort, true) => Err(EndError::Fenced),
-            (TransactionStatus::Empty | TransactionStatus::Ongoing, _) => Err(EndError::Fenced),
+            (TransactionStatus::CompleteCommit, false) => Err(self.cannot_end("T-102", false)),
+            // The commit was under way while the transaction timed out.
+            (TransactionStatus::CompleteAbort, true) => fenced("T-103"),
+            (TransactionStatus::Empty | TransactionStatus::Ongoing, _) => fenced("T-102"),
         }
+    }
+
+    fn cannot_end(&self, rule: &'static str, commit: bool) -> Refused<EndError> {
+        Refused::by(rule, EndError::InvalidState, Facts::Status { status: self.state.status, commit })
     }
 
     /// The end of a transaction with the bump of version 2: asked for, by fencing or by timeout (T-34, T-104, T-105).

@@ -1,6 +1,7 @@
 //! AddOffsetsToTxn 0-4: a group's offsets join a transaction (T-150 to T-153).
 
 use super::add_partitions_to_txn::code;
+use super::subject::TransactionalId;
 use crate::context::{Caller, Context};
 use ottla_core::ops::AddOffsetsToTxn;
 use ottla_core::transaction::{TransactionCheck, TransactionClaim};
@@ -25,6 +26,8 @@ pub(crate) async fn answer(
     let Answer::OffsetsInTransaction(result) = ctx.host.ask(ask).await? else {
         return Err(super::Broken::OtherAnswer);
     };
-    let error_code = result.map_or_else(|error| code(error, version).0, |()| 0);
-    Ok(AddOffsetsToTxnResponse { error_code, ..Default::default() })
+    let Err(refusal) = result else { return Ok(AddOffsetsToTxnResponse::default()) };
+    let code = code(refusal.error, version);
+    ctx.refused(TransactionalId(&request.transactional_id), code, &refusal);
+    Ok(AddOffsetsToTxnResponse { error_code: code.0, ..Default::default() })
 }

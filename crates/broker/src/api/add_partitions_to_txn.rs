@@ -2,10 +2,11 @@
 //! transactions, and verification without adding.
 
 use super::place;
+use super::subject::{self, Partition, Reason, TransactionalId};
 use crate::context::{Caller, Context};
 use ottla_core::ops::AddPartitionsToTxn;
 use ottla_core::transaction::{TransactionCheck, TransactionClaim, TransactionError};
-use ottla_core::{Answer, Input};
+use ottla_core::{Answer, Input, Refused};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
@@ -14,7 +15,7 @@ use ottla_wire::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
 };
 use ottla_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
-use ottla_wire::{ErrorCode, Text};
+use ottla_wire::{ErrorCode, Text, Uuid};
 
 pub(crate) async fn answer(
     ctx: &Context,
@@ -66,8 +67,16 @@ async fn one(
     };
     let refusals: Vec<ErrorCode> = asked.iter().zip(&found).map(refusal).collect();
     let codes = if refusals.iter().all(|code| *code == ErrorCode::OPERATION_NOT_ATTEMPTED) {
-        add(ctx, transaction, found.into_iter().flatten().collect(), version).await?
+        add(ctx, transaction, (&asked, found.into_iter().flatten().collect()), version).await?
     } else {
+        for ((topic, partition), code) in asked.iter().zip(&refusals) {
+            let why = match *code {
+                ErrorCode::TOPIC_AUTHORIZATION_FAILED => "clients may not add internal topics",
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => "there is no such partition",
+                _ => "not attempted, because another partition cannot be added",
+            };
+            ctx.refused(Partition(topic, Uuid::ZERO, *partition), *code, &Reason(Some("T-82"), why));
+        }
         refusals
     };
     Ok(by_topic(&transaction.topics, codes))
@@ -76,7 +85,7 @@ async fn one(
 async fn add(
     ctx: &Context,
     transaction: &AddPartitionsToTxnTransaction,
-    partitions: Vec<TopicPartition>,
+    (asked, partitions): (&[(Text, i32)], Vec<TopicPartition>),
     version: i16,
 ) -> Result<Vec<ErrorCode>, super::Broken> {
     let check = if transaction.verify_only { TransactionCheck::Verify } else { TransactionCheck::Add };
@@ -90,11 +99,15 @@ async fn add(
     let Answer::PartitionsInTransaction(results) = ctx.host.ask(ask).await? else {
         return Err(super::Broken::OtherAnswer);
     };
-    let code = |result: Result<(), TransactionError>| match result {
-        Ok(()) => ErrorCode::NONE,
-        Err(error) => code(error, version),
+    let judge = |(result, (topic, partition)): (Result<(), Refused<TransactionError>>, &(Text, i32))| {
+        let Err(refusal) = result else { return ErrorCode::NONE };
+        let code = code(refusal.error, version);
+        let subject =
+            (Partition(topic, Uuid::ZERO, *partition), TransactionalId(&transaction.transactional_id));
+        ctx.refused(subject::In(subject.0, subject.1), code, &refusal);
+        code
     };
-    Ok(results.into_iter().map(code).collect())
+    Ok(results.into_iter().zip(asked).map(judge).collect())
 }
 
 fn named(topic: &AddPartitionsToTxnTopic) -> impl Iterator<Item = (Text, i32)> {

@@ -2,6 +2,7 @@
 //! Left out: throttling of creations (KIP-599), policies, and the time limit: a topic is there when the answer is.
 
 use super::config_rows::{Layers, Row};
+use super::subject::{Reason, Topic};
 use super::{Broken, ask_catalog, named_once, topic_error};
 use crate::context::{Caller, Context, random_topic_id, to_uuid};
 use ottla_core::Input;
@@ -34,11 +35,11 @@ pub(crate) async fn answer(
     for (topic, result) in asked.into_iter().zip(results) {
         topics.push(match result {
             Ok(created) => done(topic, &created, layers.as_ref()),
-            Err(error) => refused(topic.name, &error),
+            Err(error) => refused(ctx, topic.name, &error),
         });
     }
     let duplicate = || TopicError::BadRequest("the topic is named twice".to_owned());
-    topics.extend(twice.into_iter().map(|name| refused(name, &duplicate())));
+    topics.extend(twice.into_iter().map(|name| refused(ctx, name, &duplicate())));
     Ok(CreateTopicsResponse { topics, ..Default::default() })
 }
 
@@ -83,8 +84,9 @@ fn config(row: Row) -> CreatableTopicConfigs {
     }
 }
 
-fn refused(name: Text, error: &TopicError) -> CreatableTopicResult {
+fn refused(ctx: &Context, name: Text, error: &TopicError) -> CreatableTopicResult {
     let (code, message): (ErrorCode, String) = topic_error::explain(error);
+    ctx.refused(Topic(&name), code, &Reason(None, &message));
     CreatableTopicResult {
         name,
         error_code: code.0,

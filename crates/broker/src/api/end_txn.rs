@@ -1,5 +1,6 @@
 //! EndTxn 0-5: a transaction commits or aborts (T-100 to T-109). Version 5 raises the epoch (transaction version 2).
 
+use super::subject::TransactionalId;
 use crate::context::{Caller, Context};
 use ottla_core::ops::EndTxn;
 use ottla_core::transaction::{End, EndError};
@@ -30,7 +31,11 @@ pub(crate) async fn answer(
             EndTxnResponse { producer_id: producer_id.0, producer_epoch: epoch.0, ..Default::default() }
         }
         Ok(_) => EndTxnResponse::default(),
-        Err(error) => EndTxnResponse { error_code: code(error, version).0, ..Default::default() },
+        Err(refusal) => {
+            let code = code(refusal.error, version);
+            ctx.refused(TransactionalId(&request.transactional_id), code, &refusal);
+            EndTxnResponse { error_code: code.0, ..Default::default() }
+        }
     })
 }
 

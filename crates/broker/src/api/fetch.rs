@@ -7,11 +7,12 @@ mod session;
 
 pub(crate) use session::Sessions;
 
+use super::subject::Reason;
 use super::{Broken, Outcome};
 use crate::context::{Caller, Context};
 use crate::net::Hold;
 use ottla_wire::messages::{FetchRequest, FetchResponse};
-use plan::{Part, Planned, Terms};
+use plan::{Part, Planned, Reading, Terms};
 use session::Begun;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,7 @@ async fn respond(
     let Begun { parts, session } = match ctx.fetch_sessions.begin(request, version) {
         Ok(begun) => begun,
         Err(code) => {
+            ctx.refused("", code, &Reason(None, "the fetch session is not as the request expects it"));
             let refused = FetchResponse { error_code: code.0, ..Default::default() };
             return Ok((refused, ctx.answers.hold(0)));
         }
@@ -55,6 +57,11 @@ async fn respond(
     let hold = ctx.answers.hold(planned.bytes());
     for (at, plan) in planned.plans().filter(|(_, plan)| plan.bytes > 0) {
         ctx.metrics().fetched(at.topic, plan.bytes, plan.offsets());
+    }
+    for (part, reading) in parts.iter().zip(&planned.readings) {
+        if let Reading::Refused(code, why) = reading {
+            ctx.refused(part, *code, why);
+        }
     }
     let rows = answer::rows(&ctx.reader, planned, terms.isolation).await;
     let session_id = session.as_ref().map_or(0, |session| session.id);

@@ -3,6 +3,7 @@
 
 use super::Broken;
 use super::group_member::member_ref;
+use super::subject::Member;
 use crate::context::{Caller, Context};
 use ottla_core::group::{GroupAnswer, Heartbeat, HeartbeatError};
 use ottla_core::{Answer, Input};
@@ -21,8 +22,10 @@ pub(crate) async fn answer(
     let Answer::Group(GroupAnswer::Heartbeat(result)) = ctx.host.ask(ask).await? else {
         return Err(Broken::OtherAnswer);
     };
-    let error_code = result.map_or_else(code, |()| ErrorCode::NONE).0;
-    Ok(HeartbeatResponse { error_code, ..Default::default() })
+    let Err(refusal) = result else { return Ok(HeartbeatResponse::default()) };
+    let code = code(refusal.error);
+    ctx.refused(Member(&request.group_id, &request.member_id), code, &refusal);
+    Ok(HeartbeatResponse { error_code: code.0, ..Default::default() })
 }
 
 fn code(error: HeartbeatError) -> ErrorCode {

@@ -1,6 +1,7 @@
 //! InitProducerId 0-5: a producer gets its id and epoch (T-20 to T-39).
 //! Left out: two-phase commit (version 6 is not stable in Kafka either).
 
+use super::subject::{Reason, TransactionalId};
 use crate::context::{Caller, Context};
 use ottla_core::ops::InitProducerId;
 use ottla_core::transaction::InitError;
@@ -18,7 +19,11 @@ pub(crate) async fn answer(
     let (producer_id, epoch) = (ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch));
     let given = match (producer_id, epoch) {
         (ProducerId::NONE, ProducerEpoch::NONE) => None,
-        (ProducerId::NONE, _) | (_, ProducerEpoch::NONE) => return Ok(refused(ErrorCode::INVALID_REQUEST)),
+        (ProducerId::NONE, _) | (_, ProducerEpoch::NONE) => {
+            let why = Reason(Some("T-21"), "producer id and epoch are given both or not at all");
+            ctx.refused("", ErrorCode::INVALID_REQUEST, &why);
+            return Ok(refused(ErrorCode::INVALID_REQUEST));
+        }
         both => Some(both),
     };
     let transactional_id = request.transactional_id.as_ref().map(String::from);
@@ -34,7 +39,11 @@ pub(crate) async fn answer(
             producer_epoch: epoch.0,
             ..Default::default()
         },
-        Err(error) => refused(code(error, version)),
+        Err(refusal) => {
+            let code = code(refusal.error, version);
+            ctx.refused(TransactionalId(&request.transactional_id.unwrap_or_default()), code, &refusal);
+            refused(code)
+        }
     })
 }
 

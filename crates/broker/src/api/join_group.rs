@@ -3,6 +3,7 @@
 
 use super::Broken;
 use super::group_member::{kept, new_member_id};
+use super::subject::Member;
 use crate::context::{Caller, Context};
 use ottla_core::group::{GroupAnswer, JoinError, JoinGroup, JoinRefusal, Joined};
 use ottla_core::{Answer, Input};
@@ -17,6 +18,7 @@ pub(crate) async fn answer(
     request: JoinGroupRequest,
     version: i16,
 ) -> Result<JoinGroupResponse, Broken> {
+    let (group_id, member_id) = (request.group_id.clone(), request.member_id.clone());
     let who = request.group_instance_id.as_ref().unwrap_or(&caller.client_id);
     let proposed_id = new_member_id(who)?;
     let client_id = String::from(&caller.client_id);
@@ -43,7 +45,10 @@ pub(crate) async fn answer(
     };
     match ctx.host.ask(ask).await? {
         Answer::Group(GroupAnswer::Joined(Ok(joined))) => Ok(welcome(joined, version)),
-        Answer::Group(GroupAnswer::Joined(Err(refusal))) => Ok(refused(refusal, version)),
+        Answer::Group(GroupAnswer::Joined(Err(refusal))) => {
+            ctx.refused(Member(&group_id, &member_id), code(refusal.error.error), &refusal.error);
+            Ok(refused(refusal, version))
+        }
         _ => Err(Broken::OtherAnswer),
     }
 }
@@ -69,7 +74,7 @@ fn welcome(joined: Joined, version: i16) -> JoinGroupResponse {
 
 fn refused(refusal: JoinRefusal, version: i16) -> JoinGroupResponse {
     JoinGroupResponse {
-        error_code: code(refusal.error).0,
+        error_code: code(refusal.error.error).0,
         protocol_name: protocol_name(None, version),
         member_id: refusal.member_id.into(),
         ..Default::default()

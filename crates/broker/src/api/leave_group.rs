@@ -3,13 +3,14 @@
 
 use super::Broken;
 use super::group_member::member_code;
+use super::subject::{Member, Reason};
 use crate::context::{Caller, Context};
 use ottla_core::group::{GroupAnswer, LeaveError, LeaveGroup, LeavingMember, MemberError};
 use ottla_core::{Answer, Input};
-use ottla_wire::ErrorCode;
 use ottla_wire::messages::leave_group_request::MemberIdentity;
 use ottla_wire::messages::leave_group_response::MemberResponse;
 use ottla_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
+use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
@@ -27,6 +28,7 @@ pub(crate) async fn answer(
         instance_id: member.group_instance_id.as_ref().map(String::from),
     });
     let leaving = leaving.collect();
+    let group = request.group_id.clone();
     let group_id = request.group_id.into();
     let ask = move |ticket| Input::LeaveGroup(LeaveGroup { ticket, group_id, members: leaving });
     let results = match ctx.host.ask(ask).await? {
@@ -36,12 +38,20 @@ pub(crate) async fn answer(
             vec![Err(MemberError::Unknown); members.len()]
         }
         Answer::Group(GroupAnswer::Left(Err(LeaveError::InvalidGroupId))) => {
+            let why = Reason(None, LeaveError::InvalidGroupId);
+            ctx.refused(Member(&group, &Text::default()), ErrorCode::INVALID_GROUP_ID, &why);
             return Ok(top_level(ErrorCode::INVALID_GROUP_ID));
         }
         _ => return Err(Broken::OtherAnswer),
     };
-    let codes = results.into_iter().map(|result| result.map_or_else(member_code, |()| ErrorCode::NONE));
-    Ok(each(members, codes, version))
+    let judge = |(result, member): (Result<(), MemberError>, &MemberIdentity)| {
+        let Err(error) = result else { return ErrorCode::NONE };
+        let code = member_code(error);
+        ctx.refused(Member(&group, &member.member_id), code, &Reason(None, error));
+        code
+    };
+    let codes: Vec<ErrorCode> = results.into_iter().zip(&members).map(judge).collect();
+    Ok(each(members, codes.into_iter(), version))
 }
 
 fn top_level(error: ErrorCode) -> LeaveGroupResponse {

@@ -2,16 +2,17 @@
 //! Left out: tiered storage, so -4 (earliest local) is the earliest offset, and -5 and -6 (tiered) find nothing.
 
 use super::stored;
+use super::subject::{Partition, Reason};
 use crate::context::{Caller, Context};
 use ottla_core::Shard;
-use ottla_core::partition::{Isolation, LEADER_EPOCH, Partition};
+use ottla_core::partition::{Isolation, LEADER_EPOCH};
 use ottla_types::record::StoredBatch;
 use ottla_types::{Millis, Offset};
 use ottla_wire::batch::{Batch, BatchError};
 use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use ottla_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use ottla_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
-use ottla_wire::{ErrorCode, Text};
+use ottla_wire::{ErrorCode, Text, Uuid};
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -84,6 +85,18 @@ impl Ask {
         Ok(find(partition, wanted, from, self.isolation))
     }
 
+    fn refused(&self, ctx: &Context, code: ErrorCode) -> ListOffsetsPartitionResponse {
+        let why = match code {
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => "there is no such partition",
+            ErrorCode::UNKNOWN_LEADER_EPOCH => "the leader epoch is above the broker's, which is 0",
+            ErrorCode::UNSUPPORTED_VERSION => "this version has no such special timestamp",
+            _ => "a batch that may hold the answer cannot be read",
+        };
+        let index = self.asked.partition_index;
+        ctx.refused(Partition(&self.topic, Uuid::ZERO, index), code, &Reason(None, why));
+        refused(index, code)
+    }
+
     /// The answer: looks into batches as far as needed.
     async fn settle(
         &self,
@@ -93,7 +106,7 @@ impl Ask {
         let index = self.asked.partition_index;
         loop {
             let (batch, end, log_start) = match seen {
-                Err(code) => return Ok(refused(index, code)),
+                Err(code) => return Ok(self.refused(ctx, code)),
                 Ok(Found::Nothing) => return Ok(found(index, Millis::NONE, Offset::NONE)),
                 Ok(Found::Offset(offset)) => return Ok(found(index, Millis::NONE, offset)),
                 Ok(Found::In { batch, end, log_start }) => (batch, end, log_start),
@@ -101,7 +114,7 @@ impl Ask {
             let by_time = matches!(self.wanted, Some(Wanted::Time(_)));
             let time = if by_time { Millis(self.asked.timestamp) } else { batch.max_timestamp };
             match search(ctx, &batch, time, log_start).await {
-                Err(code) => return Ok(refused(index, code)),
+                Err(code) => return Ok(self.refused(ctx, code)),
                 Ok(Some((time, offset))) if offset < end => return Ok(found(index, time, offset)),
                 Ok(_) if !by_time => return Ok(found(index, Millis::NONE, Offset::NONE)),
                 // The header promised more than the records hold; the next batch may have it.
@@ -160,7 +173,12 @@ enum Found {
     In { batch: StoredBatch, end: Offset, log_start: Offset },
 }
 
-fn find(partition: &Partition, wanted: Wanted, from: Offset, isolation: Isolation) -> Found {
+fn find(
+    partition: &ottla_core::partition::Partition,
+    wanted: Wanted,
+    from: Offset,
+    isolation: Isolation,
+) -> Found {
     let batch = match wanted {
         Wanted::Latest => return Found::Offset(partition.end(isolation)),
         Wanted::Earliest => return Found::Offset(partition.log_start()),

@@ -4,10 +4,11 @@
 use super::Broken;
 use super::group_member::{fencing_code, member_ref};
 use super::offset_topics::topic_ref;
+use super::subject::{In, Member, Partition};
 use crate::context::{Caller, Context};
 use ottla_core::group::CommitFencing;
 use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetAnswer, OffsetError, TopicOffsets};
-use ottla_core::{Answer, Input};
+use ottla_core::{Answer, Input, Refused};
 use ottla_types::Offset;
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
@@ -38,7 +39,8 @@ pub(crate) async fn answer(
         return Err(Broken::OtherAnswer);
     };
     let topics = request.topics.into_iter().zip(results);
-    let topics = topics.map(|(topic, results)| answer_topic(topic, results, version)).collect();
+    let who = Member(&request.group_id, &request.member_id);
+    let topics = topics.map(|(topic, results)| answer_topic(ctx, &who, (topic, results), version)).collect();
     Ok(OffsetCommitResponse { topics, ..Default::default() })
 }
 
@@ -52,12 +54,19 @@ fn new_offset(partition: &OffsetCommitRequestPartition) -> NewOffset {
 }
 
 fn answer_topic(
-    topic: OffsetCommitRequestTopic,
-    results: Vec<Result<(), OffsetError>>,
+    ctx: &Context,
+    who: &Member<'_>,
+    (topic, results): (OffsetCommitRequestTopic, Vec<Result<(), Refused<OffsetError>>>),
     version: i16,
 ) -> OffsetCommitResponseTopic {
     let partitions = topic.partitions.iter().zip(results).map(|(asked, result)| {
-        let error = result.map_or_else(|error| code(error, version), |()| ErrorCode::NONE);
+        let refused = |refusal: Refused<OffsetError>| {
+            let code = code(refusal.error, version);
+            let subject = In(Partition(&topic.name, topic.topic_id, asked.partition_index), who);
+            ctx.refused(subject, code, &refusal);
+            code
+        };
+        let error = result.map_or_else(refused, |()| ErrorCode::NONE);
         OffsetCommitResponsePartition {
             partition_index: asked.partition_index,
             error_code: error.0,
@@ -65,7 +74,7 @@ fn answer_topic(
         }
     });
     OffsetCommitResponseTopic {
-        name: topic.name,
+        name: topic.name.clone(),
         topic_id: topic.topic_id,
         partitions: partitions.collect(),
         ..Default::default()

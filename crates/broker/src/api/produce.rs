@@ -6,13 +6,15 @@
 
 mod check;
 
+use super::subject::{Partition, Reason};
 use crate::api::{Broken, Outcome};
 use crate::context::{Caller, Context, to_topic_id};
+use crate::host::NoRoom;
 use check::{Checked, Refusal};
 use ottla_core::catalog::TopicRef;
 use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
 use ottla_core::transaction::TransactionCheck;
-use ottla_core::{Answer, Input};
+use ottla_core::{Answer, Input, Refused};
 use ottla_wire::messages::produce_request::TopicProduceData;
 use ottla_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
@@ -44,17 +46,23 @@ async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result
     let results = ask.put(ctx, batches).await?;
     let mut results = results.into_iter();
     let mut parts = slots.into_iter().map(|slot| match slot {
-        Slot::Refused(index, refusal) => refused(index, refusal),
-        Slot::Asked(index, keyless) => match results.next() {
-            Some(Ok(appended)) => done(index, appended),
-            Some(Err(refusal)) => refused(index, refusal.of_record(keyless)),
-            None => refused(index, ErrorCode::UNKNOWN_SERVER_ERROR.into()),
-        },
+        Slot::Refused(index, refusal) => (index, Err(refusal)),
+        Slot::Asked(index, keyless) => {
+            let result = results.next().unwrap_or(Err(ErrorCode::UNKNOWN_SERVER_ERROR.into()));
+            (index, result.map_err(|refusal| refusal.of_record(keyless)))
+        }
     });
     let mut responses = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
+        let part = |(index, result): (i32, Result<Appended, Refusal>)| match result {
+            Ok(appended) => done(index, appended),
+            Err(refusal) => {
+                ctx.refused(Partition(&topic.name, topic.topic_id, index), refusal.code, &refusal);
+                refused(index, refusal)
+            }
+        };
         responses.push(TopicProduceResponse {
-            partition_responses: parts.by_ref().take(topic.partition_data.len()).collect(),
+            partition_responses: parts.by_ref().take(topic.partition_data.len()).map(part).collect(),
             name: topic.name,
             topic_id: topic.topic_id,
             ..Default::default()
@@ -112,7 +120,13 @@ impl Ask {
         }
         if self.transactional_id.is_none() && batches.iter().any(|batch| batch.summary.transactional) {
             // T-60: nothing of such a request is appended.
-            let denied = || ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into();
+            let denied = || Refusal {
+                reason: Some(Box::new(Reason(
+                    Some("T-60"),
+                    "a transactional batch without a transactional id",
+                ))),
+                ..ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into()
+            };
             let denied = |slot| match slot {
                 Slot::Asked(index, _) | Slot::Refused(index, _) => Slot::Refused(index, denied()),
             };
@@ -123,7 +137,8 @@ impl Ask {
 
     fn check(&self, records: Option<&ottla_wire::Records>) -> Result<Checked, Refusal> {
         if self.bad_acks {
-            return Err(ErrorCode::INVALID_REQUIRED_ACKS.into());
+            let reason = Box::new(Reason(Some("T-50"), "acks must be 0, 1 or -1"));
+            return Err(Refusal { reason: Some(reason), ..ErrorCode::INVALID_REQUIRED_ACKS.into() });
         }
         let checked = check::check(records, self.version)?;
         if checked.payload.len() as u64 > self.largest {
@@ -153,7 +168,10 @@ impl Ask {
         let check = if self.version >= 12 { TransactionCheck::Add } else { TransactionCheck::Verify };
         let ask = move |ticket| Input::Produce(Produce { ticket, transactional_id, check, batches });
         let Ok(answer) = ctx.host.offer(ask).await? else {
-            let full = || Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, "the disk has no room for more data");
+            let full = || Refusal {
+                reason: Some(Box::new(Reason(None, NoRoom))),
+                ..Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, NoRoom)
+            };
             return Ok((0..count).map(|_| Err(full())).collect());
         };
         let Answer::Produced(results) = answer else { return Err(Broken::OtherAnswer) };
@@ -161,7 +179,11 @@ impl Ask {
     }
 
     /// Kafka's code for what the core refused (T-220).
-    fn explain(&self, error: ProduceError) -> Refusal {
+    fn explain(&self, refused: Refused<ProduceError>) -> Refusal {
+        Refusal { reason: Some(Box::new(refused)), ..self.coded(refused.error) }
+    }
+
+    fn coded(&self, error: ProduceError) -> Refusal {
         let code = match error {
             ProduceError::UnknownTopic if self.version >= 13 => ErrorCode::UNKNOWN_TOPIC_ID,
             ProduceError::UnknownTopic | ProduceError::UnknownPartition => {
@@ -171,7 +193,9 @@ impl Ask {
                 return Refusal::new(ErrorCode::INVALID_REQUEST, "the partition occurs twice in the request");
             }
             ProduceError::NoTransactionalId => ErrorCode::INVALID_REQUEST,
-            ProduceError::UnknownProducer => ErrorCode::INVALID_PRODUCER_ID_MAPPING,
+            ProduceError::SeveralProducers | ProduceError::UnknownProducer => {
+                ErrorCode::INVALID_PRODUCER_ID_MAPPING
+            }
             ProduceError::StaleEpoch => ErrorCode::INVALID_PRODUCER_EPOCH,
             ProduceError::NotInTransaction if self.version >= 11 => ErrorCode::TRANSACTION_ABORTABLE,
             ProduceError::NotInTransaction | ProduceError::OutsideTransaction => ErrorCode::INVALID_TXN_STATE,

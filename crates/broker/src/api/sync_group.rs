@@ -3,6 +3,7 @@
 
 use super::Broken;
 use super::group_member::{kept, member_ref};
+use super::subject::{Member, Reason};
 use crate::context::{Caller, Context};
 use ottla_core::group::{GroupAnswer, SyncError, SyncGroup};
 use ottla_core::{Answer, Input};
@@ -17,8 +18,12 @@ pub(crate) async fn answer(
 ) -> Result<SyncGroupResponse, Broken> {
     // From version 5 on the client has to say what it takes the group's protocol for (KIP-559).
     if version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
-        return Ok(refused(ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
+        let code = ErrorCode::INCONSISTENT_GROUP_PROTOCOL;
+        let why = Reason(None, "from version 5 on, protocol type and protocol have to be given");
+        ctx.refused(Member(&request.group_id, &request.member_id), code, &why);
+        return Ok(refused(code));
     }
+    let (group_id, member_id) = (request.group_id.clone(), request.member_id.clone());
     let ask = move |ticket| {
         let assignments = request.assignments.iter();
         Input::SyncGroup(SyncGroup {
@@ -41,7 +46,11 @@ pub(crate) async fn answer(
             assignment: synced.assignment,
             ..Default::default()
         }),
-        Answer::Group(GroupAnswer::Synced(Err(error))) => Ok(refused(code(error))),
+        Answer::Group(GroupAnswer::Synced(Err(refusal))) => {
+            let code = code(refusal.error);
+            ctx.refused(Member(&group_id, &member_id), code, &refusal);
+            Ok(refused(code))
+        }
         _ => Err(Broken::OtherAnswer),
     }
 }

@@ -4,10 +4,11 @@
 use super::Broken;
 use super::group_member::{fencing_code, member_ref};
 use super::offset_topics::topic_ref;
+use super::subject::{In, Partition, TransactionalId};
 use crate::context::{Caller, Context};
 use ottla_core::offsets::{NewOffset, OffsetAnswer, OffsetError, StageOffsets, TopicOffsets};
 use ottla_core::transaction::TransactionError;
-use ottla_core::{Answer, Input};
+use ottla_core::{Answer, Input, Refused};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::txn_offset_commit_request::{
@@ -52,7 +53,8 @@ pub(crate) async fn answer(
         return Err(Broken::OtherAnswer);
     };
     let topics = request.topics.into_iter().zip(results);
-    let topics = topics.map(|(topic, results)| answer_topic(topic, results, version)).collect();
+    let who = TransactionalId(&request.transactional_id);
+    let topics = topics.map(|(topic, results)| answer_topic(ctx, &who, (topic, results), version)).collect();
     Ok(TxnOffsetCommitResponse { topics, ..Default::default() })
 }
 
@@ -66,12 +68,19 @@ fn new_offset(partition: &TxnOffsetCommitRequestPartition) -> NewOffset {
 }
 
 fn answer_topic(
-    topic: TxnOffsetCommitRequestTopic,
-    results: Vec<Result<(), OffsetError>>,
+    ctx: &Context,
+    who: &TransactionalId<'_>,
+    (topic, results): (TxnOffsetCommitRequestTopic, Vec<Result<(), Refused<OffsetError>>>),
     version: i16,
 ) -> TxnOffsetCommitResponseTopic {
     let partitions = topic.partitions.iter().zip(results).map(|(asked, result)| {
-        let error = result.map_or_else(|error| code(error, version), |()| ErrorCode::NONE);
+        let refused = |refusal: Refused<OffsetError>| {
+            let code = code(refusal.error, version);
+            let subject = In(Partition(&topic.name, topic.topic_id, asked.partition_index), who);
+            ctx.refused(subject, code, &refusal);
+            code
+        };
+        let error = result.map_or_else(refused, |()| ErrorCode::NONE);
         TxnOffsetCommitResponsePartition {
             partition_index: asked.partition_index,
             error_code: error.0,
@@ -79,7 +88,7 @@ fn answer_topic(
         }
     });
     TxnOffsetCommitResponseTopic {
-        name: topic.name,
+        name: topic.name.clone(),
         topic_id: topic.topic_id,
         partitions: partitions.collect(),
         ..Default::default()

@@ -3,6 +3,7 @@
 //! end in one record, so none can hang there.
 
 use super::place;
+use super::subject::Partition;
 use crate::context::{Caller, Context};
 use ottla_core::ops::{MarkerError, TxnMarker, WriteTxnMarkers};
 use ottla_core::{Answer, Input};
@@ -12,7 +13,7 @@ use ottla_wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
 };
 use ottla_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
-use ottla_wire::{ErrorCode, Text};
+use ottla_wire::{ErrorCode, Text, Uuid};
 
 pub(crate) async fn answer(
     ctx: &Context,
@@ -21,7 +22,7 @@ pub(crate) async fn answer(
     _version: i16,
 ) -> Result<WriteTxnMarkersResponse, super::Broken> {
     let asked: Vec<(Text, i32)> = request.markers.iter().flat_map(named).collect();
-    let found = place::find(ctx, asked).await?;
+    let found = place::find(ctx, asked.clone()).await?;
     let mut rest = found.iter();
     let markers: Vec<TxnMarker> = request.markers.iter().map(|marker| to_core(marker, &mut rest)).collect();
     let ask = move |ticket| Input::WriteTxnMarkers(WriteTxnMarkers { ticket, markers });
@@ -29,9 +30,13 @@ pub(crate) async fn answer(
         return Err(super::Broken::OtherAnswer);
     };
     let mut written = results.into_iter().flatten();
-    let mut codes = found.iter().map(|found| match found {
-        Some(_) => written.next().map_or(ErrorCode::UNKNOWN_SERVER_ERROR, code),
-        None => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+    let mut codes = found.iter().zip(&asked).map(|(found, (topic, partition))| {
+        let unknown = || Err(MarkerError::UnknownPartition.into());
+        let result = if found.is_some() { written.next().unwrap_or_else(unknown) } else { unknown() };
+        let Err(refusal) = result else { return ErrorCode::NONE };
+        let code = code(refusal.error);
+        ctx.refused(Partition(topic, Uuid::ZERO, *partition), code, &refusal);
+        code
     });
     let mut response = WriteTxnMarkersResponse::default();
     for marker in &request.markers {
@@ -104,11 +109,10 @@ fn merge(known: &mut Vec<WritableTxnMarkerTopicResult>, more: Vec<WritableTxnMar
     }
 }
 
-fn code(result: Result<(), MarkerError>) -> ErrorCode {
-    match result {
-        Ok(()) => ErrorCode::NONE,
-        Err(MarkerError::UnknownPartition) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-        Err(MarkerError::StaleEpoch) => ErrorCode::INVALID_PRODUCER_EPOCH,
-        Err(MarkerError::CoordinatorFenced) => ErrorCode::TRANSACTION_COORDINATOR_FENCED,
+fn code(error: MarkerError) -> ErrorCode {
+    match error {
+        MarkerError::UnknownPartition => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        MarkerError::StaleEpoch => ErrorCode::INVALID_PRODUCER_EPOCH,
+        MarkerError::CoordinatorFenced => ErrorCode::TRANSACTION_COORDINATOR_FENCED,
     }
 }

@@ -1,8 +1,10 @@
 //! What groups can be asked, and what they answer.
 
 use crate::effect::Ticket;
+use crate::refusal::{Refused, words};
 use bytes::Bytes;
 use ottla_types::Millis;
+use std::fmt::{self, Display};
 
 /// Joins a group, or rejoins it (JoinGroup).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,9 +109,9 @@ pub enum GroupAnswer {
     /// To [`JoinGroup`].
     Joined(Result<Joined, JoinRefusal>),
     /// To [`SyncGroup`].
-    Synced(Result<Synced, SyncError>),
+    Synced(Result<Synced, Refused<SyncError>>),
     /// To [`Heartbeat`].
-    Heartbeat(Result<(), HeartbeatError>),
+    Heartbeat(Result<(), Refused<HeartbeatError>>),
     /// To [`LeaveGroup`]: one result for each member named, in order.
     Left(Result<Vec<Result<(), MemberError>>, LeaveError>),
     /// To [`DeleteGroups`]: one result for each group, in order.
@@ -152,7 +154,7 @@ pub struct JoinRefusal {
     /// The member id to show, or empty.
     pub member_id: String,
     /// The reason.
-    pub error: JoinError,
+    pub error: Refused<JoinError>,
 }
 
 /// Reasons not to join.
@@ -248,6 +250,47 @@ pub enum DeleteGroupError {
     NotEmpty,
 }
 
+words! { JoinError:
+    JoinError::InvalidGroupId => "the group id is empty",
+    JoinError::InvalidSessionTimeout => "no session timeout that the broker allows, in milliseconds",
+    JoinError::MemberIdRequired => "come back with the member id in the answer",
+    JoinError::GroupFull => "the group has as many members as it may have",
+    JoinError::InconsistentProtocol => {
+        "the protocol type is not the group's, or no protocol is supported by all its members"
+    },
+    JoinError::UnknownMember => "the group does not know the member",
+    JoinError::FencedInstance => "another member has taken over the static id",
+    JoinError::Superseded => "the same member sent a newer request",
+}
+
+words! { SyncError:
+    SyncError::InvalidGroupId => "the group id is empty",
+    SyncError::UnknownMember => "the group does not know the member",
+    SyncError::FencedInstance => "another member has taken over the static id",
+    SyncError::IllegalGeneration => "not the group's generation",
+    SyncError::InconsistentProtocol => "protocol type or protocol are not the group's",
+    SyncError::RebalanceInProgress => "a new generation is being formed, the member has to rejoin",
+    SyncError::Superseded => "the same member sent a newer request",
+}
+
+words! { HeartbeatError:
+    HeartbeatError::InvalidGroupId => "the group id is empty",
+    HeartbeatError::UnknownMember => "the group does not know the member",
+    HeartbeatError::FencedInstance => "another member has taken over the static id",
+    HeartbeatError::IllegalGeneration => "not the group's generation",
+    HeartbeatError::RebalanceInProgress => "a new generation is being formed, the member has to rejoin",
+}
+
+words! { LeaveError:
+    LeaveError::InvalidGroupId => "the group id is empty",
+    LeaveError::UnknownGroup => "there is no such group",
+}
+
+words! { MemberError:
+    MemberError::Unknown => "the group does not know the member",
+    MemberError::Fenced => "another member has taken over the static id",
+}
+
 impl From<MemberError> for JoinError {
     fn from(error: MemberError) -> JoinError {
         match error {
@@ -257,20 +300,20 @@ impl From<MemberError> for JoinError {
     }
 }
 
-impl From<MemberError> for SyncError {
-    fn from(error: MemberError) -> SyncError {
+impl From<MemberError> for Refused<SyncError> {
+    fn from(error: MemberError) -> Refused<SyncError> {
         match error {
-            MemberError::Unknown => SyncError::UnknownMember,
-            MemberError::Fenced => SyncError::FencedInstance,
+            MemberError::Unknown => SyncError::UnknownMember.into(),
+            MemberError::Fenced => SyncError::FencedInstance.into(),
         }
     }
 }
 
-impl From<MemberError> for HeartbeatError {
-    fn from(error: MemberError) -> HeartbeatError {
+impl From<MemberError> for Refused<HeartbeatError> {
+    fn from(error: MemberError) -> Refused<HeartbeatError> {
         match error {
-            MemberError::Unknown => HeartbeatError::UnknownMember,
-            MemberError::Fenced => HeartbeatError::FencedInstance,
+            MemberError::Unknown => HeartbeatError::UnknownMember.into(),
+            MemberError::Fenced => HeartbeatError::FencedInstance.into(),
         }
     }
 }

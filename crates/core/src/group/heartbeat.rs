@@ -2,7 +2,9 @@
 
 use super::ask::{HeartbeatError, MemberError, MemberRef};
 use super::state::{Group, State};
+use crate::refusal::{Facts, Refused, words};
 use ottla_types::Millis;
+use std::fmt::{self, Display};
 
 /// Why a group does not take a member's offsets (T-165).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,26 +21,44 @@ pub enum CommitFencing {
     RebalanceInProgress,
 }
 
-impl From<MemberError> for CommitFencing {
-    fn from(error: MemberError) -> CommitFencing {
+words! { CommitFencing:
+    CommitFencing::UnknownGroup => "there is no such group, and a generation was given",
+    CommitFencing::UnknownMember => "the group does not know the member",
+    CommitFencing::FencedInstance => "another member has taken over the static id",
+    CommitFencing::IllegalGeneration => "not the group's generation",
+    CommitFencing::RebalanceInProgress => "the member's generation has no assignment yet",
+}
+
+/// Why a group does not take offsets, by the table of T-165.
+pub(super) fn refuse(error: CommitFencing, facts: Facts) -> Refused<CommitFencing> {
+    Refused::by("T-165", error, facts)
+}
+
+impl From<MemberError> for Refused<CommitFencing> {
+    fn from(error: MemberError) -> Refused<CommitFencing> {
         match error {
-            MemberError::Unknown => CommitFencing::UnknownMember,
-            MemberError::Fenced => CommitFencing::FencedInstance,
+            MemberError::Unknown => refuse(CommitFencing::UnknownMember, Facts::None),
+            MemberError::Fenced => refuse(CommitFencing::FencedInstance, Facts::None),
         }
     }
 }
 
 impl Group {
-    pub(super) fn heartbeat(&mut self, now: Millis, member: &MemberRef) -> Result<(), HeartbeatError> {
+    pub(super) fn heartbeat(
+        &mut self,
+        now: Millis,
+        member: &MemberRef,
+    ) -> Result<(), Refused<HeartbeatError>> {
         self.check_member(&member.member_id, member.instance_id.as_deref())?;
         if member.generation != self.generation {
-            return Err(HeartbeatError::IllegalGeneration);
+            let facts = self.generation(member.generation);
+            return Err(Refused::on(HeartbeatError::IllegalGeneration, facts));
         }
         match self.state {
-            State::Empty => Err(HeartbeatError::UnknownMember),
+            State::Empty => Err(HeartbeatError::UnknownMember.into()),
             State::Preparing(_) => {
                 self.touch(&member.member_id, now);
-                Err(HeartbeatError::RebalanceInProgress)
+                Err(HeartbeatError::RebalanceInProgress.into())
             }
             // Some clients start their heartbeats before they have an assignment.
             State::Completing(_) | State::Stable(_) => {
@@ -50,7 +70,7 @@ impl Group {
 
     /// Judges who may commit offsets. `plain` is false for a commit in a transaction, which is judged less strictly because
     /// old clients cannot say who they are (T-165).
-    pub(super) fn check_commit(&self, member: &MemberRef, plain: bool) -> Result<(), CommitFencing> {
+    pub(super) fn check_commit(&self, member: &MemberRef, plain: bool) -> Result<(), Refused<CommitFencing>> {
         if member.generation < 0 && self.is_empty() {
             return Ok(());
         }
@@ -58,13 +78,13 @@ impl Group {
         if !anonymous {
             self.check_member(&member.member_id, member.instance_id.as_deref())?;
             if member.generation != self.generation {
-                return Err(CommitFencing::IllegalGeneration);
+                return Err(refuse(CommitFencing::IllegalGeneration, self.generation(member.generation)));
             }
         } else if plain {
-            return Err(CommitFencing::UnknownMember);
+            return Err(refuse(CommitFencing::UnknownMember, Facts::None));
         }
         match self.state {
-            State::Completing(_) if plain => Err(CommitFencing::RebalanceInProgress),
+            State::Completing(_) if plain => Err(refuse(CommitFencing::RebalanceInProgress, Facts::None)),
             State::Empty | State::Preparing(_) | State::Completing(_) | State::Stable(_) => Ok(()),
         }
     }

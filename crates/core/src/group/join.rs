@@ -4,6 +4,7 @@ use super::ask::{GroupAnswer, JoinError, JoinGroup};
 use super::member::Member;
 use super::state::{Group, Joining, State, Turn};
 use crate::effect::Ticket;
+use crate::refusal::{Facts, Refused};
 use bytes::Bytes;
 use ottla_types::Millis;
 
@@ -14,7 +15,9 @@ const NEWCOMER_TIMEOUT: Millis = Millis(300_000);
 impl Group {
     pub(super) fn join(&mut self, ask: JoinGroup, turn: &mut Turn) {
         if !self.has_room_for(&ask.member_id, turn.rules.max_size) {
-            turn.refuse_join(ask.ticket, "", JoinError::GroupFull);
+            let facts =
+                Facts::Most { given: turn.rules.max_size as i64 + 1, most: turn.rules.max_size as i64 };
+            turn.refuse_join(ask.ticket, "", Refused::on(JoinError::GroupFull, facts));
             self.remove(&ask.member_id, turn);
             if let State::Preparing(_) = self.state {
                 self.complete_if_all_joined(turn);
@@ -94,7 +97,7 @@ impl Group {
     /// A member the group should know.
     fn rejoin(&mut self, ask: JoinGroup, turn: &mut Turn) {
         if let Err(error) = self.check_member(&ask.member_id, ask.instance_id.as_deref()) {
-            return turn.refuse_join(ask.ticket, &ask.member_id, error.into());
+            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::from(error));
         }
         let unchanged =
             self.members.get(&ask.member_id).is_some_and(|member| member.facts.protocols == ask.protocols);
@@ -160,7 +163,7 @@ impl Group {
             turn.refuse_join(ticket, old_id, JoinError::FencedInstance);
         }
         if let Some(ticket) = member.syncing.take() {
-            turn.answer_sync(ticket, Err(super::ask::SyncError::FencedInstance));
+            turn.answer_sync(ticket, Err(super::ask::SyncError::FencedInstance.into()));
         }
         if self.is_leader(old_id) {
             self.leader = Some(new_id.to_owned());

@@ -54,7 +54,7 @@ impl Group {
         for member in self.members.values_mut() {
             member.facts.assignment = Bytes::new();
             if let Some(ticket) = member.syncing.take() {
-                turn.answer_sync(ticket, Err(SyncError::RebalanceInProgress));
+                turn.answer_sync(ticket, Err(SyncError::RebalanceInProgress.into()));
                 called_off.push(member.facts.member_id.clone());
             }
         }

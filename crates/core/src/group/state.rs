@@ -20,6 +20,7 @@
 use super::ask::{GroupAnswer, JoinError, JoinRefusal, MemberError, SyncError, Synced};
 use super::member::Member;
 use crate::effect::{Answer, Effects, Ticket};
+use crate::refusal::{Facts, Refused};
 use ottla_types::Millis;
 use ottla_types::record::GroupUpdated;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,12 +46,17 @@ impl Turn<'_> {
         self.out.reply(ticket, Answer::Group(answer));
     }
 
-    pub(super) fn refuse_join(&mut self, ticket: Ticket, member_id: &str, error: JoinError) {
-        let refusal = JoinRefusal { member_id: member_id.to_owned(), error };
+    pub(super) fn refuse_join(
+        &mut self,
+        ticket: Ticket,
+        member_id: &str,
+        error: impl Into<Refused<JoinError>>,
+    ) {
+        let refusal = JoinRefusal { member_id: member_id.to_owned(), error: error.into() };
         self.answer(ticket, GroupAnswer::Joined(Err(refusal)));
     }
 
-    pub(super) fn answer_sync(&mut self, ticket: Ticket, result: Result<Synced, SyncError>) {
+    pub(super) fn answer_sync(&mut self, ticket: Ticket, result: Result<Synced, Refused<SyncError>>) {
         self.answer(ticket, GroupAnswer::Synced(result));
     }
 }
@@ -182,6 +188,11 @@ impl Group {
         if self.members.contains_key(member_id) { Ok(()) } else { Err(MemberError::Unknown) }
     }
 
+    /// The member believes in this generation; the group's is the current one.
+    pub(super) fn generation(&self, given: i32) -> Facts {
+        Facts::Generation { given, current: self.generation }
+    }
+
     pub(super) fn is_leader(&self, member_id: &str) -> bool {
         self.leader.as_deref() == Some(member_id)
     }
@@ -213,7 +224,7 @@ impl Group {
             turn.refuse_join(ticket, "", JoinError::UnknownMember);
         }
         if let Some(ticket) = member.syncing {
-            turn.answer_sync(ticket, Err(SyncError::UnknownMember));
+            turn.answer_sync(ticket, Err(SyncError::UnknownMember.into()));
         }
         if self.is_leader(member_id) {
             self.leader = self.members.keys().next().cloned();

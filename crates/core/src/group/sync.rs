@@ -2,6 +2,7 @@
 
 use super::ask::{SyncError, SyncGroup, Synced};
 use super::state::{Group, State, Syncing, Turn};
+use crate::refusal::Refused;
 use bytes::Bytes;
 
 impl Group {
@@ -11,8 +12,8 @@ impl Group {
         }
         let member_id = ask.member.member_id.clone();
         match &mut self.state {
-            State::Empty => turn.answer_sync(ask.ticket, Err(SyncError::UnknownMember)),
-            State::Preparing(_) => turn.answer_sync(ask.ticket, Err(SyncError::RebalanceInProgress)),
+            State::Empty => turn.answer_sync(ask.ticket, Err(SyncError::UnknownMember.into())),
+            State::Preparing(_) => turn.answer_sync(ask.ticket, Err(SyncError::RebalanceInProgress.into())),
             State::Completing(syncing) => {
                 syncing.missing.remove(&member_id);
                 self.await_assignment(&member_id, &ask, turn);
@@ -28,15 +29,16 @@ impl Group {
         }
     }
 
-    fn check_sync(&self, ask: &SyncGroup) -> Result<(), SyncError> {
+    fn check_sync(&self, ask: &SyncGroup) -> Result<(), Refused<SyncError>> {
         self.check_member(&ask.member.member_id, ask.member.instance_id.as_deref())?;
         if ask.member.generation != self.generation {
-            return Err(SyncError::IllegalGeneration);
+            let facts = self.generation(ask.member.generation);
+            return Err(Refused::on(SyncError::IllegalGeneration, facts));
         }
         let differs =
             |given: &Option<String>, own: &Option<String>| given.is_some() && own.is_some() && given != own;
         if differs(&ask.protocol_type, &self.protocol_type) || differs(&ask.protocol, &self.protocol) {
-            return Err(SyncError::InconsistentProtocol);
+            return Err(SyncError::InconsistentProtocol.into());
         }
         Ok(())
     }
@@ -44,7 +46,7 @@ impl Group {
     fn await_assignment(&mut self, member_id: &str, ask: &SyncGroup, turn: &mut Turn) {
         let older = self.members.get_mut(member_id).and_then(|member| member.syncing.replace(ask.ticket));
         if let Some(ticket) = older {
-            turn.answer_sync(ticket, Err(SyncError::Superseded));
+            turn.answer_sync(ticket, Err(SyncError::Superseded.into()));
         }
     }
 

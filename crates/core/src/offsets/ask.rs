@@ -3,8 +3,10 @@
 use crate::catalog::TopicRef;
 use crate::effect::Ticket;
 use crate::group::{CommitFencing, MemberRef};
+use crate::refusal::Refused;
 use crate::transaction::TransactionError;
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
+use std::fmt::{self, Display};
 
 /// One offset to be committed or staged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +75,9 @@ pub struct DeleteOffsets {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OffsetAnswer {
     /// To [`CommitOffsets`].
-    Committed(Vec<Vec<Result<(), OffsetError>>>),
+    Committed(Vec<Vec<Result<(), Refused<OffsetError>>>>),
     /// To [`StageOffsets`].
-    Staged(Vec<Vec<Result<(), OffsetError>>>),
+    Staged(Vec<Vec<Result<(), Refused<OffsetError>>>>),
     /// To [`DeleteOffsets`].
     Deleted(Result<Vec<Vec<Result<(), OffsetDeleteError>>>, DeleteOffsetsError>),
 }
@@ -95,6 +97,21 @@ pub enum OffsetError {
     Transaction(TransactionError),
     /// The group does not take offsets from this member (T-165).
     Fenced(CommitFencing),
+}
+
+impl Display for OffsetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OffsetError::UnknownTopic => f.write_str("there is no such topic"),
+            OffsetError::UnknownPartition => f.write_str("the topic has no such partition"),
+            OffsetError::MetadataTooLarge => {
+                f.write_str("the metadata is longer than offset.metadata.max.bytes")
+            }
+            OffsetError::InvalidGroupId => f.write_str("the group id is empty"),
+            OffsetError::Transaction(error) => error.fmt(f),
+            OffsetError::Fenced(error) => error.fmt(f),
+        }
+    }
 }
 
 /// Why offsets of one partition were not deleted.

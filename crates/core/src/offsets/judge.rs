@@ -7,6 +7,7 @@ use super::{
 use crate::catalog::{Topic, TopicRef};
 use crate::effect::{Answer, Effects};
 use crate::hash::offsets_partition;
+use crate::refusal::{Facts, Refused};
 use crate::shard::Shard;
 use crate::transaction::{TransactionCheck, TransactionClaim};
 use ottla_types::record::{CommittedOffset, LogRecord, OffsetsCommitted, OffsetsDeleted, OffsetsStaged};
@@ -14,11 +15,14 @@ use ottla_types::{Millis, TopicPartition};
 
 /// Results in the order asked.
 type Results<E> = Vec<Vec<Result<(), E>>>;
+type Refusal = Refused<OffsetError>;
 
 impl Shard {
     pub(crate) fn commit_offsets(&mut self, now: Millis, ask: CommitOffsets, out: &mut Effects) {
         let gate = if self.any_exists(&ask.topics) {
-            self.groups.admit_commit(now, &ask.member, true).map_err(OffsetError::Fenced)
+            self.groups
+                .admit_commit(now, &ask.member, true)
+                .map_err(|refusal| refusal.map(OffsetError::Fenced))
         } else {
             Ok(())
         };
@@ -46,9 +50,9 @@ impl Shard {
     }
 
     /// The transaction comes before the group: a fenced member's request may start it although its offsets are refused (T-164).
-    fn admit_stage(&mut self, now: Millis, ask: &StageOffsets, out: &mut Effects) -> Result<(), OffsetError> {
+    fn admit_stage(&mut self, now: Millis, ask: &StageOffsets, out: &mut Effects) -> Result<(), Refusal> {
         if ask.member.group_id.is_empty() {
-            return Err(OffsetError::InvalidGroupId);
+            return Err(Refused::by("T-162", OffsetError::InvalidGroupId, Facts::None));
         }
         let home = offsets_partition(&ask.member.group_id, self.catalog.settings().offsets_partitions);
         let claim = TransactionClaim {
@@ -57,9 +61,10 @@ impl Shard {
             producer_epoch: ask.producer_epoch,
             check: if ask.verify_only { TransactionCheck::Verify } else { TransactionCheck::Add },
         };
-        let added = self.transactions.admit(now, &claim, &[], &[home]).map_err(OffsetError::Transaction)?;
+        let admitted = self.transactions.admit(now, &claim, &[], &[home]);
+        let added = admitted.map_err(|refusal| refusal.map(OffsetError::Transaction))?;
         added.into_iter().for_each(|record| out.append(record));
-        self.groups.admit_commit(now, &ask.member, false).map_err(OffsetError::Fenced)
+        self.groups.admit_commit(now, &ask.member, false).map_err(|refusal| refusal.map(OffsetError::Fenced))
     }
 
     /// False if nothing asked for exists: then neither the transaction nor the group is looked at (T-161).
@@ -75,8 +80,8 @@ impl Shard {
         &self,
         now: Millis,
         topics: Vec<TopicOffsets>,
-        gate: Result<(), OffsetError>,
-    ) -> (Results<OffsetError>, Vec<(TopicPartition, CommittedOffset)>) {
+        gate: Result<(), Refusal>,
+    ) -> (Results<Refusal>, Vec<(TopicPartition, CommittedOffset)>) {
         let mut passed = Vec::new();
         let results = topics.into_iter().map(|asked| {
             let topic = self.catalog.topic_by(&asked.topic);
@@ -95,13 +100,18 @@ impl Shard {
         &self,
         topic: Option<&Topic>,
         new: &NewOffset,
-        gate: Result<(), OffsetError>,
-    ) -> Result<TopicPartition, OffsetError> {
-        let topic = topic.ok_or(OffsetError::UnknownTopic)?;
-        let at = existing(Some(topic), new.partition).ok_or(OffsetError::UnknownPartition)?;
+        gate: Result<(), Refusal>,
+    ) -> Result<TopicPartition, Refusal> {
+        let unknown = |error| Refused::by("T-161", error, Facts::None);
+        let topic = topic.ok_or(unknown(OffsetError::UnknownTopic))?;
+        let at = existing(Some(topic), new.partition).ok_or(unknown(OffsetError::UnknownPartition))?;
         gate?;
-        if utf16_exceeds(&new.metadata, self.catalog.settings().offset_metadata_max) {
-            return Err(OffsetError::MetadataTooLarge);
+        let most = self.catalog.settings().offset_metadata_max;
+        if utf16_exceeds(&new.metadata, most) {
+            let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+            let given = number(new.metadata.encode_utf16().count());
+            let facts = Facts::Most { given, most: number(most) };
+            return Err(Refused::by("T-166", OffsetError::MetadataTooLarge, facts));
         }
         Ok(at)
     }

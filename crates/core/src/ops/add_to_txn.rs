@@ -2,6 +2,7 @@
 
 use crate::effect::{Answer, Effects, Ticket};
 use crate::hash::offsets_partition;
+use crate::refusal::Refused;
 use crate::shard::Shard;
 use crate::transaction::{TransactionCheck, TransactionClaim, TransactionError};
 use ottla_types::{Millis, TopicPartition};
@@ -59,7 +60,7 @@ impl Shard {
         data: &[TopicPartition],
         offsets: &[i32],
         out: &mut Effects,
-    ) -> Result<(), TransactionError> {
+    ) -> Result<(), Refused<TransactionError>> {
         let record = self.transactions.admit(now, claim, data, offsets)?;
         record.into_iter().for_each(|record| out.append(record));
         Ok(())

@@ -1,6 +1,7 @@
 //! EndTxn: a transaction commits or aborts, in one record.
 
 use crate::effect::{Answer, Effects, Ticket};
+use crate::refusal::Refused;
 use crate::shard::Shard;
 use crate::transaction::{Decision, End, EndError, EndOutcome};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
@@ -28,7 +29,7 @@ impl Shard {
         now: Millis,
         ask: &EndTxn,
         out: &mut Effects,
-    ) -> Result<(ProducerId, ProducerEpoch), EndError> {
+    ) -> Result<(ProducerId, ProducerEpoch), Refused<EndError>> {
         match self.transactions.end(now, &ask.transactional_id, ask.end, out)? {
             EndOutcome::Replayed(producer_id, epoch) => Ok((producer_id, epoch)),
             EndOutcome::Now(decision) => {

@@ -1,6 +1,7 @@
 //! InitProducerId: a producer gets its id and epoch.
 
 use crate::effect::{Answer, Effects, Ticket};
+use crate::refusal::{Facts, Refused};
 use crate::shard::Shard;
 use crate::transaction::{InitError, Initialised};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
@@ -29,15 +30,16 @@ impl Shard {
         now: Millis,
         ask: &InitProducerId,
         out: &mut Effects,
-    ) -> Result<(ProducerId, ProducerEpoch), InitError> {
+    ) -> Result<(ProducerId, ProducerEpoch), Refused<InitError>> {
         let Some(transactional_id) = &ask.transactional_id else {
             return Ok((self.transactions.fresh_producer_id(out), ProducerEpoch(0)));
         };
         match self.transactions.init(now, transactional_id, ask.timeout, ask.given, out)? {
             Initialised::Owner(producer_id, epoch) => Ok((producer_id, epoch)),
             Initialised::Fence(decision) => {
+                let (producer_id, epoch) = decision.owner();
                 self.end(decision, out);
-                Err(InitError::Concurrent)
+                Err(Refused::by("T-33", InitError::Concurrent, Facts::Aborted { producer_id, epoch }))
             }
         }
     }

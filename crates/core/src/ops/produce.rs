@@ -2,7 +2,8 @@
 
 use crate::catalog::{Topic, TopicRef};
 use crate::effect::{Answer, Effects, Ticket};
-use crate::partition::{LEADER_EPOCH, Partition, ProducerRefusal, Verdict};
+use crate::partition::{LEADER_EPOCH, Partition, ProducerRefusal, Verdict, stale};
+use crate::refusal::{Facts, Refused, words};
 use crate::shard::Shard;
 use crate::transaction::{TransactionCheck, TransactionClaim, TransactionError};
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use ottla_types::record::{BatchAppended, LogRecord, ProducerBatch};
 use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicPartition};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::fmt::{self, Display};
 
 /// Appends batches, one for each partition.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +63,9 @@ pub enum ProduceError {
     RepeatedPartition,
     /// A transactional batch without a transactional id (T-60).
     NoTransactionalId,
-    /// The request's transactional batches are from several producers, or the id belongs to another producer (T-56, T-64).
+    /// The request's transactional batches are from several producers (T-56).
+    SeveralProducers,
+    /// The id belongs to another producer (T-64).
     UnknownProducer,
     /// The epoch is stale (T-44, T-62, T-64).
     StaleEpoch,
@@ -84,9 +88,28 @@ pub enum ProduceError {
     Invalid(&'static str),
 }
 
+words! { ProduceError:
+    ProduceError::UnknownTopic => "there is no such topic",
+    ProduceError::UnknownPartition => "the topic has no such partition",
+    ProduceError::RepeatedPartition => "the partition occurs twice in the request",
+    ProduceError::NoTransactionalId => "a transactional batch without a transactional id",
+    ProduceError::SeveralProducers => "the transactional batches of the request are from several producers",
+    ProduceError::UnknownProducer => "the transactional id does not belong to this producer",
+    ProduceError::StaleEpoch => "fenced",
+    ProduceError::NotInTransaction => "the partition is not in it",
+    ProduceError::OutsideTransaction => "a batch outside it cannot be appended",
+    ProduceError::OutOfOrder => "out of order",
+    ProduceError::TooLarge { .. } => "the batch is larger than max.message.bytes",
+    ProduceError::BadTimestamp => "a timestamp is further from the broker's clock than the topic allows",
+    ProduceError::NeedsKeys => "the topic is compacted, so every record needs a key",
+    ProduceError::Invalid(why) => why,
+}
+
+type Refusal = Refused<ProduceError>;
+
 /// A batch on its way: where it goes, or why it goes nowhere.
 struct Entry {
-    place: Result<TopicPartition, ProduceError>,
+    place: Result<TopicPartition, Refusal>,
     batch: ProduceBatch,
 }
 
@@ -116,14 +139,14 @@ impl Shard {
         let mut seen = BTreeSet::new();
         let judge = |batch: &ProduceBatch| {
             if owners.len() > 1 {
-                return Err(ProduceError::UnknownProducer);
+                return Err(Refused::by("T-56", ProduceError::SeveralProducers, Facts::None));
             }
             let at = self.place(batch)?;
             if !seen.insert(at) {
-                return Err(ProduceError::RepeatedPartition);
+                return Err(ProduceError::RepeatedPartition.into());
             }
             if batch.summary.transactional && !has_id {
-                return Err(ProduceError::NoTransactionalId);
+                return Err(Refused::by("T-60", ProduceError::NoTransactionalId, Facts::None));
             }
             check_shape(&batch.summary)?;
             Ok(at)
@@ -132,14 +155,15 @@ impl Shard {
         batches.into_iter().zip(places).map(|(batch, place)| Entry { place, batch }).collect()
     }
 
-    fn place(&self, batch: &ProduceBatch) -> Result<TopicPartition, ProduceError> {
+    fn place(&self, batch: &ProduceBatch) -> Result<TopicPartition, Refusal> {
+        let unknown = |error| Refused::by("T-61", error, Facts::None);
         let topic = match &batch.topic {
             TopicRef::Name(name) => self.catalog.topic_named(name),
             TopicRef::Id(id) => self.catalog.topic(*id),
         };
-        let topic = topic.ok_or(ProduceError::UnknownTopic)?;
+        let topic = topic.ok_or(unknown(ProduceError::UnknownTopic))?;
         let at = TopicPartition { topic: topic.id, partition: batch.partition };
-        if topic.has(batch.partition) { Ok(at) } else { Err(ProduceError::UnknownPartition) }
+        if topic.has(batch.partition) { Ok(at) } else { Err(unknown(ProduceError::UnknownPartition)) }
     }
 
     /// Asks the transaction about the transactional batches that are left (T-62 to T-72).
@@ -156,7 +180,9 @@ impl Shard {
             let Some(at) = entry.transactional_place() else { continue };
             match self.known_to_partition(at, &entry.batch.summary) {
                 Known::Open => {}
-                Known::Stale => entry.place = Err(ProduceError::StaleEpoch),
+                Known::Stale(epoch) => {
+                    entry.place = Err(stale("T-62", &entry.batch.summary, epoch).map(Into::into));
+                }
                 Known::No => asked.push((at, entry)),
             }
         }
@@ -170,7 +196,8 @@ impl Shard {
         for group in asked.chunks_mut(group_size) {
             let data: Vec<_> = group.iter().map(|(at, _)| *at).collect();
             if let Err(error) = self.admit(now, &claim, &data, &[], out) {
-                group.iter_mut().for_each(|(_, entry)| entry.place = Err(error.into()));
+                let refused = error.map(ProduceError::from);
+                group.iter_mut().for_each(|(_, entry)| entry.place = Err(refused));
             }
         }
     }
@@ -182,7 +209,7 @@ impl Shard {
             return Known::No;
         };
         match known.epoch.cmp(&batch.producer_epoch) {
-            Ordering::Greater => Known::Stale,
+            Ordering::Greater => Known::Stale(known.epoch),
             Ordering::Equal if known.transaction_start.is_some() => Known::Open,
             Ordering::Equal | Ordering::Less => Known::No,
         }
@@ -194,14 +221,15 @@ impl Shard {
         check: TransactionCheck,
         entry: Entry,
         out: &mut Effects,
-    ) -> Result<Appended, ProduceError> {
+    ) -> Result<Appended, Refusal> {
         let Entry { place, batch } = entry;
         let at = place?;
         let topic = self.catalog.topic(at.topic).ok_or(ProduceError::UnknownTopic)?;
         let partition = self.partitions.get(at).ok_or(ProduceError::UnknownPartition)?;
         check_against_topic(now, topic, &batch)?;
         let from_zero = batch.summary.transactional && check == TransactionCheck::Add;
-        match partition.judge_batch(&batch.summary, from_zero)? {
+        let judged = partition.judge_batch(&batch.summary, from_zero);
+        match judged.map_err(|refusal| refusal.map(ProduceError::from))? {
             Verdict::Duplicate(original) => Ok(already_there(partition, &original)),
             Verdict::Append => {
                 let (record, appended) = placed(now, topic, (at, partition), batch);
@@ -216,8 +244,8 @@ impl Shard {
 enum Known {
     /// It has a transaction of this epoch open here.
     Open,
-    /// Its epoch went on.
-    Stale,
+    /// Its epoch went on, to this one.
+    Stale(ProducerEpoch),
     /// Nothing that settles it.
     No,
 }
@@ -227,36 +255,37 @@ fn owner(summary: &BatchSummary) -> (ProducerId, ProducerEpoch) {
 }
 
 /// What a client's batch may never be, whatever the topic (T-49, T-57).
-fn check_shape(batch: &BatchSummary) -> Result<(), ProduceError> {
+fn check_shape(batch: &BatchSummary) -> Result<(), Refusal> {
+    let invalid = |rule, why| Err(Refused::by(rule, ProduceError::Invalid(why), Facts::None));
     if batch.control {
-        return Err(ProduceError::Invalid("clients may not write control batches"));
+        return invalid("T-49", "clients may not write control batches");
     }
     if batch.record_count < 1 || batch.last_offset_delta != batch.record_count - 1 {
-        return Err(ProduceError::Invalid("the last offset delta is not the number of records less one"));
+        return invalid("T-40", "the last offset delta is not the number of records less one");
     }
     if !batch.producer_id.is_some() {
         let ok = !batch.transactional;
-        return if ok {
-            Ok(())
-        } else {
-            Err(ProduceError::Invalid("a transactional batch needs a producer id"))
-        };
+        return if ok { Ok(()) } else { invalid("T-57", "a transactional batch needs a producer id") };
     }
     if batch.base_sequence < 0 || batch.producer_epoch < ProducerEpoch(0) {
-        return Err(ProduceError::Invalid("a producer id needs an epoch and a sequence number from 0 on"));
+        return invalid("T-49", "a producer id needs an epoch and a sequence number from 0 on");
     }
     Ok(())
 }
 
 /// The topic's bounds on size, time and keys.
-fn check_against_topic(now: Millis, topic: &Topic, batch: &ProduceBatch) -> Result<(), ProduceError> {
+fn check_against_topic(now: Millis, topic: &Topic, batch: &ProduceBatch) -> Result<(), Refusal> {
     let settings = &topic.settings;
     if settings.compact && batch.keyless {
-        return Err(ProduceError::NeedsKeys);
+        return Err(ProduceError::NeedsKeys.into());
     }
     let batch = &batch.summary;
     if i64::from(batch.size) > settings.max_message_bytes {
-        return Err(ProduceError::TooLarge { most: settings.max_message_bytes });
+        let most = settings.max_message_bytes;
+        return Err(Refused::on(
+            ProduceError::TooLarge { most },
+            Facts::Most { given: batch.size.into(), most },
+        ));
     }
     if settings.timestamp_type == TimestampType::LogAppendTime {
         return Ok(());
@@ -264,7 +293,12 @@ fn check_against_topic(now: Millis, topic: &Topic, batch: &ProduceBatch) -> Resu
     let (first, last) = (batch.base_timestamp, batch.max_timestamp);
     let too_early = first >= Millis(0) && now.since(first) > settings.timestamp_before_max;
     let too_late = last >= Millis(0) && last.since(now) > settings.timestamp_after_max;
-    if too_early || too_late { Err(ProduceError::BadTimestamp) } else { Ok(()) }
+    let (given, most) = match (too_early, too_late) {
+        (false, false) => return Ok(()),
+        (true, _) => (first, settings.timestamp_before_max),
+        (false, true) => (last, settings.timestamp_after_max),
+    };
+    Err(Refused::on(ProduceError::BadTimestamp, Facts::Clock { given, now, most }))
 }
 
 /// The batch at the partition's end, with the timestamps it is stored with.

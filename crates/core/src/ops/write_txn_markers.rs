@@ -1,10 +1,12 @@
 //! WriteTxnMarkers: an administrator ends a transaction at a partition (T-234).
 
 use crate::effect::{Answer, Effects, Ticket};
+use crate::refusal::{Facts, Refused, words};
 use crate::shard::Shard;
 use ottla_types::record::{LogRecord, Marker, MarkerAppended};
 use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 
 /// Writes markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,12 @@ pub enum MarkerError {
     CoordinatorFenced,
 }
 
+words! { MarkerError:
+    MarkerError::UnknownPartition => "there is no such partition",
+    MarkerError::StaleEpoch => "the marker's epoch is too low",
+    MarkerError::CoordinatorFenced => "a later coordinator has spoken",
+}
+
 /// What a marker comes to at one partition.
 enum Marking {
     Append,
@@ -68,8 +76,9 @@ impl Shard {
         at: TopicPartition,
         written: &mut Written,
         out: &mut Effects,
-    ) -> Result<(), MarkerError> {
-        let partition = self.partitions.get(at).ok_or(MarkerError::UnknownPartition)?;
+    ) -> Result<(), Refused<MarkerError>> {
+        let unknown = || Refused::by("T-123", MarkerError::UnknownPartition, Facts::None);
+        let partition = self.partitions.get(at).ok_or_else(unknown)?;
         let before = match written.producers.get(&(at, asked.producer_id)) {
             Some(marker) => Some((marker.producer_epoch, marker.coordinator_epoch, false)),
             None => partition
@@ -110,16 +119,22 @@ fn judge(
     epoch: ProducerEpoch,
     coordinator_epoch: i32,
     open: bool,
-) -> Result<Marking, MarkerError> {
+) -> Result<Marking, Refused<MarkerError>> {
+    let stale = || {
+        let facts =
+            Facts::Epochs { producer_id: asked.producer_id, given: asked.producer_epoch, current: epoch };
+        Err(Refused::by("T-125", MarkerError::StaleEpoch, facts))
+    };
     if asked.producer_epoch < epoch {
-        return Err(MarkerError::StaleEpoch);
+        return stale();
     }
     let last = epoch == ProducerEpoch(i16::MAX);
     if asked.bumped && asked.producer_epoch == epoch && !last {
-        return if open { Err(MarkerError::StaleEpoch) } else { Ok(Marking::Done) };
+        return if open { stale() } else { Ok(Marking::Done) };
     }
     if asked.coordinator_epoch < coordinator_epoch {
-        return Err(MarkerError::CoordinatorFenced);
+        let facts = Facts::Coordinator { given: asked.coordinator_epoch, current: coordinator_epoch };
+        return Err(Refused::by("T-126", MarkerError::CoordinatorFenced, facts));
     }
     Ok(Marking::Append)
 }

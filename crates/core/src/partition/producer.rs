@@ -8,6 +8,7 @@
 //!      └── expiry, if no transaction is open ┘
 //! ```
 
+use crate::refusal::{Facts, Refused};
 use ottla_types::record::{BatchAppended, Marker, ProducerBatch, ProducerState};
 use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, next_sequence};
 use std::collections::BTreeMap;
@@ -59,25 +60,27 @@ impl Producers {
         &self,
         batch: &BatchSummary,
         first_must_be_zero: bool,
-    ) -> Result<Verdict, ProducerRefusal> {
+    ) -> Result<Verdict, Refused<ProducerRefusal>> {
         if !batch.producer_id.is_some() {
             return Ok(Verdict::Append);
         }
         let Some(known) = self.known.get(&batch.producer_id) else {
             let fits = !first_must_be_zero || batch.base_sequence == 0;
-            return if fits { Ok(Verdict::Append) } else { Err(ProducerRefusal::OutOfOrder) };
+            return if fits { Ok(Verdict::Append) } else { Err(out_of_order("T-46", batch, 0)) };
         };
         if let Some(original) = duplicate_of(known, batch) {
             return Ok(Verdict::Duplicate(*original));
         }
         if batch.producer_epoch < known.epoch {
-            return Err(ProducerRefusal::StaleEpoch);
+            return Err(stale("T-44", batch, known.epoch));
         }
-        if batch.base_sequence != expected_sequence(known, batch.producer_epoch) {
-            return Err(ProducerRefusal::OutOfOrder);
+        let expected = expected_sequence(known, batch.producer_epoch);
+        if batch.base_sequence != expected {
+            return Err(out_of_order(sequence_rule(known, batch), batch, expected));
         }
-        if known.transaction_start.is_some() && !batch.transactional {
-            return Err(ProducerRefusal::OutsideTransaction);
+        if let Some(start) = known.transaction_start.filter(|_| !batch.transactional) {
+            let facts = Facts::OpenSince { producer_id: batch.producer_id, start };
+            return Err(Refused::by("T-55", ProducerRefusal::OutsideTransaction, facts));
         }
         Ok(Verdict::Append)
     }
@@ -151,6 +154,31 @@ fn expected_sequence(known: &ProducerState, epoch: ProducerEpoch) -> i32 {
         Some(last) if known.epoch == epoch => next_sequence(last.last_sequence),
         _ => 0,
     }
+}
+
+/// The rule by which a sequence number does not fit: the first of a higher epoch, one that was seen before, or a gap.
+fn sequence_rule(known: &ProducerState, batch: &BatchSummary) -> &'static str {
+    if batch.producer_epoch > known.epoch {
+        return "T-45";
+    }
+    // Sequence numbers wrap, so of two the one less than half a round ahead is the later.
+    let last = known.batches.last().map(|last| last.last_sequence);
+    let seen = last.is_some_and(|last| last.wrapping_sub(batch.base_sequence) & i32::MAX < 1 << 30);
+    if seen { "T-42" } else { "T-47" }
+}
+
+pub(crate) fn stale(
+    rule: &'static str,
+    batch: &BatchSummary,
+    current: ProducerEpoch,
+) -> Refused<ProducerRefusal> {
+    let facts = Facts::Epochs { producer_id: batch.producer_id, given: batch.producer_epoch, current };
+    Refused::by(rule, ProducerRefusal::StaleEpoch, facts)
+}
+
+fn out_of_order(rule: &'static str, batch: &BatchSummary, expected: i32) -> Refused<ProducerRefusal> {
+    let facts = Facts::Sequence { producer_id: batch.producer_id, given: batch.base_sequence, expected };
+    Refused::by(rule, ProducerRefusal::OutOfOrder, facts)
 }
 
 fn set_epoch(known: &mut ProducerState, epoch: ProducerEpoch) {

@@ -2,8 +2,10 @@
 
 use super::index::size;
 use super::{LEADER_EPOCH, Partition};
+use crate::refusal::Refusal;
 use ottla_types::record::{AbortedTransaction, StoredBatch};
 use ottla_types::{Millis, Offset};
+use std::fmt::{self, Display};
 
 /// What a reader wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +44,26 @@ impl ReadPlan {
 /// The asked offset is below the start of the log, or beyond its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
+    /// The asked offset.
+    pub asked: Offset,
     /// The first offset that can be read.
     pub log_start: Offset,
     /// The end of what can be read.
     pub high_watermark: Offset,
+}
+
+impl Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OutOfRange { asked, log_start, high_watermark } = self;
+        write!(f, "offset {} is not between the start of the log, {}, ", asked.0, log_start.0)?;
+        write!(f, "and the high watermark, {}", high_watermark.0)
+    }
+}
+
+impl Refusal for OutOfRange {
+    fn rule(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl Partition {
@@ -62,7 +80,11 @@ impl Partition {
         isolation: Isolation,
     ) -> Result<ReadPlan, OutOfRange> {
         if from < self.log_start || from > self.high_watermark {
-            return Err(OutOfRange { log_start: self.log_start, high_watermark: self.high_watermark });
+            return Err(OutOfRange {
+                asked: from,
+                log_start: self.log_start,
+                high_watermark: self.high_watermark,
+            });
         }
         let mut batches = Vec::new();
         let mut bytes = 0;

@@ -5,6 +5,7 @@ use super::{End, EndError, Ended, Ending, Init, InitError, Transaction, Transact
 use crate::config::Settings;
 use crate::effect::Effects;
 use crate::ops::AbortTransaction;
+use crate::refusal::{Facts, Refused};
 use ottla_types::record::{
     LogRecord, ProducerIdsReserved, TransactionEnded, TransactionExtended, TransactionForgotten,
     TransactionState, TransactionStatus, TransactionUpdated,
@@ -30,6 +31,7 @@ pub struct Transactions {
 
 /// A decision that ends a transaction, with the partitions its marker goes to.
 pub(crate) struct Decision {
+    owner: (ProducerId, ProducerEpoch),
     ended: Ended,
     partitions: BTreeSet<TopicPartition>,
 }
@@ -38,6 +40,11 @@ impl Decision {
     /// The partitions that were in the transaction; some may be gone by now.
     pub(crate) fn partitions(&self) -> &BTreeSet<TopicPartition> {
         &self.partitions
+    }
+
+    /// Producer id and epoch of the transaction that ends.
+    pub(crate) fn owner(&self) -> (ProducerId, ProducerEpoch) {
+        self.owner
     }
 
     /// Producer id and epoch of the next transaction.
@@ -118,11 +125,13 @@ impl Transactions {
         claim: &TransactionClaim,
         data: &[TopicPartition],
         offsets: &[i32],
-    ) -> Result<Option<LogRecord>, TransactionError> {
+    ) -> Result<Option<LogRecord>, Refused<TransactionError>> {
+        let refused = |error, facts| Refused::by(claim.rule(), error, facts);
         if claim.transactional_id.is_empty() {
-            return Err(TransactionError::NoId);
+            return Err(refused(TransactionError::NoId, Facts::None));
         }
-        let known = self.table.get(&claim.transactional_id).ok_or(TransactionError::UnknownProducer)?;
+        let unknown = || refused(TransactionError::UnknownProducer, Facts::UnknownId);
+        let known = self.table.get(&claim.transactional_id).ok_or_else(unknown)?;
         known.admit(claim, data, offsets, now)
     }
 
@@ -134,12 +143,13 @@ impl Transactions {
         timeout: Millis,
         given: Option<(ProducerId, ProducerEpoch)>,
         out: &mut Effects,
-    ) -> Result<Initialised, InitError> {
+    ) -> Result<Initialised, Refused<InitError>> {
         if transactional_id.is_empty() {
-            return Err(InitError::NoId);
+            return Err(Refused::by("T-23", InitError::NoId, Facts::None));
         }
         if timeout.0 <= 0 || timeout > self.max_timeout {
-            return Err(InitError::BadTimeout);
+            let facts = Facts::Bounds { given: timeout.0, least: 1, most: self.max_timeout.0 };
+            return Err(Refused::by("T-25", InitError::BadTimeout, facts));
         }
         let state = match self.table.get(transactional_id) {
             None => Transaction::created(transactional_id.to_owned(), self.ids.take(out), timeout, now),
@@ -161,16 +171,16 @@ impl Transactions {
         transactional_id: &str,
         ask: End,
         out: &mut Effects,
-    ) -> Result<EndOutcome, EndError> {
+    ) -> Result<EndOutcome, Refused<EndError>> {
+        let refused = |error, facts| Refused::by("T-100", error, facts);
         if transactional_id.is_empty() {
-            return Err(EndError::NoId);
+            return Err(refused(EndError::NoId, Facts::None));
         }
-        let known = self.table.get(transactional_id).ok_or(EndError::UnknownProducer)?;
+        let known = self.table.get(transactional_id);
+        let known = known.ok_or_else(|| refused(EndError::UnknownProducer, Facts::UnknownId))?;
         match known.end(ask, now, || self.ids.take(out))? {
             Ending::Replayed(producer_id, epoch) => Ok(EndOutcome::Replayed(producer_id, epoch)),
-            Ending::Now(ended) => {
-                Ok(EndOutcome::Now(Decision { ended, partitions: known.partitions.clone() }))
-            }
+            Ending::Now(ended) => Ok(EndOutcome::Now(decision(known, ended))),
         }
     }
 
@@ -298,5 +308,10 @@ fn due(state: &TransactionState) -> (bool, Millis) {
 
 /// Aborts an open transaction on the broker's own account, with version 2's bump (T-06, T-33, T-34, T-140).
 fn fence(ids: &mut ProducerIds, known: &Transaction, now: Millis, out: &mut Effects) -> Decision {
-    Decision { ended: known.ended(false, now, || ids.take(out)), partitions: known.partitions.clone() }
+    decision(known, known.ended(false, now, || ids.take(out)))
+}
+
+fn decision(known: &Transaction, ended: Ended) -> Decision {
+    let owner = (known.state.producer_id, known.state.epoch);
+    Decision { owner, ended, partitions: known.partitions.clone() }
 }

@@ -47,7 +47,7 @@ fn join(world: &mut World, joiner: &Joiner) -> String {
     }
     match world.answer(ticket) {
         Some(Answer::Group(GroupAnswer::Joined(Ok(joined)))) => format!("joined {}", joined.generation),
-        Some(Answer::Group(GroupAnswer::Joined(Err(refusal)))) => format!("{:?}", refusal.error),
+        Some(Answer::Group(GroupAnswer::Joined(Err(refusal)))) => format!("{:?}", refusal.error.error),
         other => panic!("not an answer to JoinGroup: {other:?}"),
     }
 }

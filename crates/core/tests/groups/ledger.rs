@@ -1,6 +1,6 @@
 //! Offsets and transactions for the tests' world.
 
-use crate::world::{OTHER, TOPIC, World, me};
+use crate::world::{OTHER, TOPIC, World, kind, me};
 use ottla_core::catalog::TopicRef;
 use ottla_core::group::MemberRef;
 use ottla_core::offsets::{
@@ -52,7 +52,9 @@ impl World {
         let member = member.clone();
         let ticket = self.ask(|ticket| Input::CommitOffsets(CommitOffsets { ticket, member, topics }));
         match self.answer(ticket) {
-            Some(Answer::Offsets(OffsetAnswer::Committed(results))) => results.concat(),
+            Some(Answer::Offsets(OffsetAnswer::Committed(results))) => {
+                results.concat().into_iter().map(kind).collect()
+            }
             other => panic!("not an answer to OffsetCommit: {other:?}"),
         }
     }
@@ -111,7 +113,9 @@ impl World {
             })
         });
         match self.answer(ticket) {
-            Some(Answer::Offsets(OffsetAnswer::Staged(results))) => results.concat(),
+            Some(Answer::Offsets(OffsetAnswer::Staged(results))) => {
+                results.concat().into_iter().map(kind).collect()
+            }
             other => panic!("not an answer to TxnOffsetCommit: {other:?}"),
         }
     }

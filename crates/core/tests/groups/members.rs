@@ -46,7 +46,7 @@ fn a_member_without_id_comes_back_with_the_proposed_one() {
     let mut world = World::new();
     let ticket = world.join(&Joiner::new("a").strict());
     let refusal = world.joined(ticket).unwrap_err();
-    assert_eq!((refusal.error, refusal.member_id.as_str()), (JoinError::MemberIdRequired, "a"));
+    assert_eq!((refusal.error.error, refusal.member_id.as_str()), (JoinError::MemberIdRequired, "a"));
     assert_eq!(world.state(), Some(GroupState::Empty));
     let ticket = world.join(&Joiner::new("a").strict().known());
     assert_eq!(world.joined(ticket).unwrap().generation, 1);

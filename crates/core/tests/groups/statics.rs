@@ -83,7 +83,7 @@ fn a_duplicate_fences_requests_that_wait() {
     assert!(world.waits(joining));
     world.join(&returning("s-2"));
     let refusal = world.joined(joining).unwrap_err();
-    assert_eq!((refusal.error, refusal.member_id.as_str()), (JoinError::FencedInstance, "s-1"));
+    assert_eq!((refusal.error.error, refusal.member_id.as_str()), (JoinError::FencedInstance, "s-1"));
     let leader = world.join(&Joiner::new("a").known());
     let generation = world.joined(leader).unwrap().generation;
     let syncing = world.sync(&me("s-2", generation), &[]);

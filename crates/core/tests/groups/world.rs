@@ -6,7 +6,7 @@ use ottla_core::group::{
     DeleteGroups, GroupAnswer, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup, JoinRefusal,
     Joined, LeaveError, LeaveGroup, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup, Synced,
 };
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
+use ottla_core::{Answer, Applied, Effect, Effects, Input, Refused, Shard, Ticket};
 use ottla_types::record::{LogRecord, TopicCreated};
 use ottla_types::{LogPosition, Millis, TopicId};
 use std::collections::BTreeMap;
@@ -162,12 +162,12 @@ impl World {
     }
 
     pub(crate) fn join_error(&mut self, ticket: Ticket) -> JoinError {
-        self.joined(ticket).unwrap_err().error
+        self.joined(ticket).unwrap_err().error.error
     }
 
     pub(crate) fn synced(&mut self, ticket: Ticket) -> Result<Synced, SyncError> {
         match self.answer(ticket) {
-            Some(Answer::Group(GroupAnswer::Synced(synced))) => synced,
+            Some(Answer::Group(GroupAnswer::Synced(synced))) => kind(synced),
             other => panic!("not an answer to SyncGroup: {other:?}"),
         }
     }
@@ -175,7 +175,7 @@ impl World {
     pub(crate) fn heartbeat(&mut self, member: &MemberRef) -> Result<(), HeartbeatError> {
         let ticket = self.ask(|ticket| Input::Heartbeat(Heartbeat { ticket, member: member.clone() }));
         match self.answer(ticket) {
-            Some(Answer::Group(GroupAnswer::Heartbeat(result))) => result,
+            Some(Answer::Group(GroupAnswer::Heartbeat(result))) => kind(result),
             other => panic!("not an answer to Heartbeat: {other:?}"),
         }
     }
@@ -343,4 +343,9 @@ pub(crate) fn subscription(topics: &[&str]) -> Bytes {
     }
     bytes.extend([0xff; 4]);
     bytes.into()
+}
+
+/// A result with the kind of its refusal alone.
+pub(crate) fn kind<T, E>(result: Result<T, Refused<E>>) -> Result<T, E> {
+    result.map_err(|refused| refused.error)
 }

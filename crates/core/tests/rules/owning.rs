@@ -210,7 +210,7 @@ fn t_056_t_060_one_owner_and_an_id_or_nothing() {
     let you = world.init("u", None).unwrap();
     let batches = [(at(1, 0), batch(me, 0, 1, true)), (at(1, 1), batch(you, 0, 1, true))];
     let results = world.produce(Some("t"), TransactionCheck::Add, &batches);
-    assert_eq!(results, [Err(ProduceError::UnknownProducer); 2]);
+    assert_eq!(results, [Err(ProduceError::SeveralProducers); 2]);
     let results = world.produce(None, TransactionCheck::Add, &batches[..1]);
     assert_eq!(results, [Err(ProduceError::NoTransactionalId)]);
     assert_eq!(status_of(&world, "t"), TransactionStatus::Empty);

@@ -1,6 +1,6 @@
 //! What readers see, markers, log starts and what the log may free (sections 10, 14 and 16).
 
-use crate::world::{Owner, World, at, owner, plain};
+use crate::world::{Owner, World, at, kind, owner, plain};
 use ottla_core::ops::{DeleteRecordsError, EndTxn, MarkerError, TxnMarker, WriteTxnMarkers};
 use ottla_core::partition::Holder;
 use ottla_core::partition::Isolation::{Committed, Uncommitted};
@@ -28,7 +28,9 @@ fn marker(by: Owner, commit: bool, bumped: bool) -> TxnMarker {
 
 fn mark(world: &mut World, markers: Vec<TxnMarker>) -> Vec<Vec<Result<(), MarkerError>>> {
     match world.ask(Input::WriteTxnMarkers(WriteTxnMarkers { ticket: Ticket(0), markers })) {
-        Answer::MarkersWritten(results) => results,
+        Answer::MarkersWritten(results) => {
+            results.into_iter().map(|results| results.into_iter().map(kind).collect()).collect()
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -11,7 +11,7 @@ use ottla_core::partition::{Isolation, OutOfRange, ReadPlan};
 use ottla_core::transaction::{
     End, EndError, InitError, TransactionCheck, TransactionClaim, TransactionError,
 };
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
+use ottla_core::{Answer, Applied, Effect, Effects, Input, Refused, Shard, Ticket};
 use ottla_types::record::LogRecord;
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -188,7 +188,7 @@ impl World {
             given,
         };
         match self.ask(Input::InitProducerId(ask)) {
-            Answer::ProducerId(result) => result,
+            Answer::ProducerId(result) => kind(result),
             other => panic!("{other:?}"),
         }
     }
@@ -212,7 +212,7 @@ impl World {
         let claim = claim(id, owner, check);
         let ask = AddPartitionsToTxn { ticket: Ticket(0), claim, partitions: partitions.to_vec() };
         match self.ask(Input::AddPartitionsToTxn(ask)) {
-            Answer::PartitionsInTransaction(results) => results,
+            Answer::PartitionsInTransaction(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -227,7 +227,7 @@ impl World {
         let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump };
         let ask = EndTxn { ticket: Ticket(0), transactional_id: id.to_owned(), end };
         match self.ask(Input::EndTxn(ask)) {
-            Answer::TransactionEnded(result) => result,
+            Answer::TransactionEnded(result) => kind(result),
             other => panic!("{other:?}"),
         }
     }
@@ -250,7 +250,7 @@ impl World {
             .collect();
         let ask = Produce { ticket: Ticket(0), transactional_id: id.map(str::to_owned), check, batches };
         match self.ask(Input::Produce(ask)) {
-            Answer::Produced(results) => results,
+            Answer::Produced(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -315,6 +315,11 @@ impl World {
         let result = self.produce(Some(id), check, &[(at, batch(owner, first, 1, true))]).remove(0);
         result.map(|appended| appended.base_offset.0)
     }
+}
+
+/// A result with the kind of its refusal alone.
+pub(crate) fn kind<T, E>(result: Result<T, Refused<E>>) -> Result<T, E> {
+    result.map_err(|refused| refused.error)
 }
 
 pub(crate) fn claim(id: &str, owner: Owner, check: TransactionCheck) -> TransactionClaim {

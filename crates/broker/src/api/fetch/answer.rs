@@ -14,7 +14,7 @@ pub(super) async fn rows(reader: &LogReader, planned: Planned, isolation: Isolat
     let mut rows = Vec::with_capacity(planned.readings.len());
     for reading in planned.readings {
         rows.push(match reading {
-            Reading::Refused(code) => refused(code),
+            Reading::Refused(code, _) => refused(code),
             Reading::Plan(_, plan) => read(reader, plan, isolation).await,
         });
     }

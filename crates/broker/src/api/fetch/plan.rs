@@ -1,10 +1,11 @@
 //! What there is to read, decided on the shard's thread: where batches lie, not what is in them.
 
-use ottla_core::Shard;
-use ottla_core::partition::{Isolation, LEADER_EPOCH, Partition, ReadPlan};
+use ottla_core::partition::{Isolation, LEADER_EPOCH, OutOfRange, Partition, ReadPlan};
+use ottla_core::{Refusal, Shard};
 use ottla_types::{Offset, TopicPartition};
 use ottla_wire::messages::fetch_request::FetchPartition;
 use ottla_wire::{ErrorCode, Text, Uuid};
+use std::fmt::{self, Display};
 
 /// A topic as the client calls it: by name up to version 12, by id since.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,10 +29,44 @@ pub(super) struct Terms {
     pub(super) isolation: Isolation,
 }
 
+impl Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.topic {
+            TopicKey::Name(name) => write!(f, "{name}-{}", self.asked.partition),
+            TopicKey::Id(id) => write!(f, "{id}-{}", self.asked.partition),
+        }
+    }
+}
+
+/// A code, and the reason in words.
+type Refused = (ErrorCode, &'static str);
+
+/// Why a partition is not read.
+#[derive(Debug)]
+pub(super) enum Why {
+    Said(&'static str),
+    Range(OutOfRange),
+}
+
+impl Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Said(why) => f.write_str(why),
+            Why::Range(range) => range.fmt(f),
+        }
+    }
+}
+
+impl Refusal for Why {
+    fn rule(&self) -> Option<&'static str> {
+        None
+    }
+}
+
 /// What one partition comes to.
 #[derive(Debug)]
 pub(super) enum Reading {
-    Refused(ErrorCode),
+    Refused(ErrorCode, Why),
     Plan(TopicPartition, ReadPlan),
 }
 
@@ -51,7 +86,7 @@ impl Planned {
 
     /// True if some partition cannot be read.
     pub(super) fn is_refused(&self) -> bool {
-        self.readings.iter().any(|reading| matches!(reading, Reading::Refused(_)))
+        self.readings.iter().any(|reading| matches!(reading, Reading::Refused(..)))
     }
 
     /// Bytes of records in the answer.
@@ -63,7 +98,7 @@ impl Planned {
     pub(super) fn plans(&self) -> impl Iterator<Item = (TopicPartition, &ReadPlan)> {
         self.readings.iter().filter_map(|reading| match reading {
             Reading::Plan(at, plan) => Some((*at, plan)),
-            Reading::Refused(_) => None,
+            Reading::Refused(..) => None,
         })
     }
 
@@ -80,12 +115,12 @@ pub(super) fn plan(shard: &Shard, parts: &[Part], terms: Terms) -> Planned {
     let mut readings = Vec::with_capacity(parts.len());
     for part in parts {
         let reading = match find(shard, part) {
-            Err(code) => Reading::Refused(code),
+            Err((code, why)) => Reading::Refused(code, Why::Said(why)),
             Ok((at, partition)) => {
                 let own = u64::try_from(part.asked.partition_max_bytes).unwrap_or(0);
                 let from = Offset(part.asked.fetch_offset);
                 match partition.read(from, left.min(own), total == 0, terms.isolation) {
-                    Err(_) => Reading::Refused(ErrorCode::OFFSET_OUT_OF_RANGE),
+                    Err(range) => Reading::Refused(ErrorCode::OFFSET_OUT_OF_RANGE, Why::Range(range)),
                     Ok(plan) => {
                         accessible += partition.readable_bytes(from, own, terms.isolation).min(own);
                         total += plan.bytes;
@@ -100,17 +135,19 @@ pub(super) fn plan(shard: &Shard, parts: &[Part], terms: Terms) -> Planned {
     Planned { readings, accessible: accessible.max(total) }
 }
 
-fn find<'a>(shard: &'a Shard, part: &Part) -> Result<(TopicPartition, &'a Partition), ErrorCode> {
+fn find<'a>(shard: &'a Shard, part: &Part) -> Result<(TopicPartition, &'a Partition), Refused> {
     let (topic, unknown) = match &part.topic {
         TopicKey::Name(name) => (shard.catalog().topic_named(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
         TopicKey::Id(id) => {
             (shard.catalog().topic(crate::context::to_topic_id(*id)), ErrorCode::UNKNOWN_TOPIC_ID)
         }
     };
-    let at = TopicPartition { topic: topic.ok_or(unknown)?.id, partition: part.asked.partition };
-    let partition = shard.partitions().get(at).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let topic = topic.ok_or((unknown, "there is no such topic"))?;
+    let at = TopicPartition { topic: topic.id, partition: part.asked.partition };
+    let none = (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "the topic has no such partition");
+    let partition = shard.partitions().get(at).ok_or(none)?;
     if part.asked.current_leader_epoch > LEADER_EPOCH {
-        return Err(ErrorCode::UNKNOWN_LEADER_EPOCH);
+        return Err((ErrorCode::UNKNOWN_LEADER_EPOCH, "the leader epoch is above the broker's, which is 0"));
     }
     Ok((at, partition))
 }

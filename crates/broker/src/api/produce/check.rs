@@ -5,6 +5,7 @@ use ottla_types::{BatchSummary, Millis, ProducerEpoch, ProducerId, TimestampType
 use ottla_wire::batch::{Batch, BatchError, BatchHeader};
 use ottla_wire::codec::{CodecError, Compression};
 use ottla_wire::{ErrorCode, Records};
+use std::fmt::{self, Display};
 
 /// A batch may not hold more than this when decompressed, in bytes.
 const MOST_RECORDS: usize = 128 << 20;
@@ -19,17 +20,35 @@ pub(super) struct Checked {
 }
 
 /// Why a batch is not taken.
-#[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) code: ErrorCode,
     pub(super) why: Option<String>,
     /// The record at fault.
     pub(super) record: Option<i32>,
+    /// What a verdict says, if it is more than `why`.
+    pub(super) reason: Option<Box<dyn ottla_core::Refusal + Send>>,
+}
+
+impl Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.reason, &self.why) {
+            (Some(reason), _) => reason.fmt(f),
+            (None, Some(why)) => f.write_str(why),
+            (None, None) => self.code.fmt(f),
+        }
+    }
+}
+
+impl ottla_core::Refusal for Refusal {
+    fn rule(&self) -> Option<&'static str> {
+        // What is wrong with the bytes of a batch is found in the order of T-40.
+        self.reason.as_ref().map_or(Some("T-40"), |reason| reason.rule())
+    }
 }
 
 impl Refusal {
     pub(super) fn new(code: ErrorCode, why: impl ToString) -> Refusal {
-        Refusal { code, why: Some(why.to_string()), record: None }
+        Refusal { code, why: Some(why.to_string()), record: None, reason: None }
     }
 
     /// Names the record at fault, where the topic's need of keys is the reason.
@@ -43,7 +62,7 @@ impl Refusal {
 
 impl From<ErrorCode> for Refusal {
     fn from(code: ErrorCode) -> Refusal {
-        Refusal { code, why: None, record: None }
+        Refusal { code, why: None, record: None, reason: None }
     }
 }
 
@@ -62,7 +81,7 @@ impl From<BatchError> for Refusal {
             BatchError::OffsetDelta { expected, .. } => Some(*expected),
             _ => None,
         };
-        Refusal { code, why: Some(error.to_string()), record }
+        Refusal { code, why: Some(error.to_string()), record, reason: None }
     }
 }
 
