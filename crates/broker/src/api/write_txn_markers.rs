@@ -6,7 +6,7 @@ use super::place;
 use super::subject::Partition;
 use crate::context::{Caller, Context};
 use ottla_core::ops::{MarkerError, TxnMarker, WriteTxnMarkers};
-use ottla_core::{Answer, Input};
+use ottla_core::{Answer, Facts, Input, Refused};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::write_txn_markers_request::WritableTxnMarker;
 use ottla_wire::messages::write_txn_markers_response::{
@@ -31,7 +31,10 @@ pub(crate) async fn answer(
     };
     let mut written = results.into_iter().flatten();
     let mut codes = found.iter().zip(&asked).map(|(found, (topic, partition))| {
-        let unknown = || Err(MarkerError::UnknownPartition.into());
+        let unknown = || {
+            let (error, facts) = (MarkerError::UnknownPartition, Facts::None);
+            Err(Refused { error, rule: Some("T-123"), facts })
+        };
         let result = if found.is_some() { written.next().unwrap_or_else(unknown) } else { unknown() };
         let Err(refusal) = result else { return ErrorCode::NONE };
         let code = code(refusal.error);

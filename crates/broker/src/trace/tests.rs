@@ -2,9 +2,20 @@
 
 use super::exchange::{Ending, Exchange, Stages, TracedFrame};
 use super::rings::Rings;
-use bytes::Bytes;
-use ottla_wire::ApiKey;
+use super::{Arrived, Trace, TraceFilter, UNDER_WAY, secrets};
+use crate::net::Reply;
+use bytes::{Bytes, BytesMut};
+use ottla_wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
+use ottla_wire::messages::describe_delegation_token_response::DescribedDelegationToken;
+use ottla_wire::messages::{
+    AlterUserScramCredentialsRequest, CreateDelegationTokenResponse, DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest, HeartbeatRequest, RenewDelegationTokenRequest, Request, Response,
+    SaslAuthenticateResponse,
+};
+use ottla_wire::tables::Direction;
+use ottla_wire::{ApiKey, Message, frame};
 use std::net::SocketAddr;
+use std::time::Instant;
 
 fn exchange(connection: u64, size: usize) -> Exchange {
     Exchange {
@@ -63,4 +74,96 @@ fn many_connections_stay_below_the_bound_and_the_oldest_go_first() {
     assert!(kept.len() > 50 && kept.windows(2).all(|pair| pair[1] == pair[0] + 1), "{kept:?}");
     rings.push(exchange(1, 2 * limit));
     assert_eq!((rings.len(), rings.bytes()), (0, 0), "one that is larger than the bound is not kept");
+}
+
+/// The frame of a request after masking.
+fn masked_request<M: Request>(request: &M, version: i16) -> (Bytes, BytesMut) {
+    let sent = frame::request(1, None, request, version).unwrap().to_bytes();
+    let mut masked = BytesMut::from(&sent[..]);
+    secrets::mask(&mut masked, M::KEY, version, Direction::Request);
+    (sent, masked)
+}
+
+fn masked_response<M: Response>(response: &M, version: i16) -> (Bytes, BytesMut) {
+    let sent = frame::response(1, response, version).unwrap().to_bytes();
+    let mut masked = BytesMut::from(&sent[..]);
+    secrets::mask(&mut masked, M::KEY, version, Direction::Response);
+    (sent, masked)
+}
+
+/// Exactly the secret, which is `secret` in these tests, was overwritten, so many times.
+fn only_secrets_are_gone((sent, masked): (Bytes, BytesMut), times: usize) {
+    let text = String::from_utf8_lossy(&sent).into_owned();
+    assert_eq!(text.matches("secret").count(), times);
+    let differ = |(at, byte): (usize, &u8)| (masked[at] != *byte).then_some(masked[at]);
+    let changed: Vec<u8> = sent.iter().enumerate().filter_map(differ).collect();
+    assert_eq!(changed, b"******".repeat(times));
+    assert!(!String::from_utf8_lossy(&masked).contains("secret"));
+}
+
+#[test]
+fn secrets_are_masked_in_every_version() {
+    let secret = || Bytes::from_static(b"secret");
+    let upsertion = ScramCredentialUpsertion {
+        name: "bob".into(),
+        salt: secret(),
+        salted_password: secret(),
+        ..Default::default()
+    };
+    let scram = AlterUserScramCredentialsRequest { upsertions: vec![upsertion], ..Default::default() };
+    only_secrets_are_gone(masked_request(&scram, 0), 2);
+    for version in RenewDelegationTokenRequest::VERSIONS.iter() {
+        let renew = RenewDelegationTokenRequest { hmac: secret(), ..Default::default() };
+        only_secrets_are_gone(masked_request(&renew, version), 1);
+        let expire = ExpireDelegationTokenRequest { hmac: secret(), ..Default::default() };
+        only_secrets_are_gone(masked_request(&expire, version), 1);
+    }
+    for version in SaslAuthenticateResponse::VERSIONS.iter() {
+        let response = SaslAuthenticateResponse { auth_bytes: secret(), ..Default::default() };
+        only_secrets_are_gone(masked_response(&response, version), 1);
+    }
+    for version in CreateDelegationTokenResponse::VERSIONS.iter() {
+        let response = CreateDelegationTokenResponse { hmac: secret(), ..Default::default() };
+        only_secrets_are_gone(masked_response(&response, version), 1);
+        let token = DescribedDelegationToken { hmac: secret(), ..Default::default() };
+        let tokens = DescribeDelegationTokenResponse { tokens: vec![token], ..Default::default() };
+        only_secrets_are_gone(masked_response(&tokens, version), 1);
+    }
+}
+
+#[test]
+fn what_cannot_be_decoded_of_a_secret_is_one() {
+    let (sent, _) = masked_request(&RenewDelegationTokenRequest::default(), 2);
+    let mut torn = BytesMut::from(&[&sent[..sent.len() - 10], b"\xff\xff\xff\xff\xff secret"].concat()[..]);
+    secrets::mask(&mut torn, ApiKey::RENEW_DELEGATION_TOKEN, 2, Direction::Request);
+    assert!(!String::from_utf8_lossy(&torn).contains("secret"), "{torn:?}");
+}
+
+#[test]
+fn what_is_under_way_is_bounded_and_what_finds_no_room_is_counted() {
+    let trace = Trace::new(16 * UNDER_WAY);
+    trace.start(100);
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let whole = frame::request(1, None, &HeartbeatRequest::default(), 4).unwrap().to_bytes();
+    let request = whole.slice(4..);
+    let mut recordings = Vec::new();
+    for connection in 0..1000 {
+        let arrived = Arrived { connection, peer, at: Instant::now() };
+        recordings.extend(trace.record(arrived, &request));
+        let usage = trace.usage();
+        assert!(usage.under_way <= usage.limit / 4);
+    }
+    assert_eq!((recordings.len() as u64 + trace.usage().missed, trace.usage().exchanges), (1000, 0));
+    assert!(recordings.len() > 1);
+    for mut recording in recordings {
+        let large = Bytes::from(vec![0; 1 << 20]);
+        recording.replied(&Reply::Send(vec![large], None));
+        recording.written();
+        let usage = trace.usage();
+        assert!(usage.bytes + usage.under_way <= usage.limit, "{usage:?}");
+    }
+    assert_eq!(trace.usage().under_way, 0);
+    let kept = trace.snapshot(&TraceFilter::default());
+    assert!(kept.iter().all(|one| one.response.as_ref().is_some_and(|frame| frame.size == 1 << 20)));
+    assert!(kept.iter().all(|one| one.ending == Ending::Answered));
 }

@@ -22,7 +22,7 @@ use ottla_wire::messages::{
 use ottla_wire::{ErrorCode, Text, Uuid};
 
 /// A broker with topic "t" of two partitions; a peer; the topic's id.
-async fn world() -> (Server, Peer, Uuid) {
+pub(crate) async fn world() -> (Server, Peer, Uuid) {
     let server = broker(&[("num.partitions", "2")]).await;
     let mut peer = Peer::connect(&server).await;
     let topic = MetadataRequestTopic { name: Some("t".into()), ..Default::default() };
@@ -33,7 +33,7 @@ async fn world() -> (Server, Peer, Uuid) {
     (server, peer, id)
 }
 
-fn joining(group: &str, member_id: &Text) -> JoinGroupRequest {
+pub(crate) fn joining(group: &str, member_id: &Text) -> JoinGroupRequest {
     let range = JoinGroupRequestProtocol {
         name: "range".into(),
         metadata: (&b"\0\0\0\0\0\x01\0\x01t"[..]).into(),
@@ -51,7 +51,7 @@ fn joining(group: &str, member_id: &Text) -> JoinGroupRequest {
 }
 
 /// Joins as a new member, in two steps where the version wants it.
-async fn join(peer: &mut Peer, group: &str, version: i16) -> JoinGroupResponse {
+pub(crate) async fn join(peer: &mut Peer, group: &str, version: i16) -> JoinGroupResponse {
     let first = peer.call(&joining(group, &Text::default()), version).await;
     if version < 4 {
         return first;
@@ -83,7 +83,12 @@ async fn sync(peer: &mut Peer, group: &str, joined: &JoinGroupResponse, version:
     response.assignment.to_vec()
 }
 
-fn commit(group: &str, member: (&Text, i32), topic_id: Uuid, partition: i32) -> OffsetCommitRequest {
+pub(crate) fn commit(
+    group: &str,
+    member: (&Text, i32),
+    topic_id: Uuid,
+    partition: i32,
+) -> OffsetCommitRequest {
     let partition = OffsetCommitRequestPartition {
         partition_index: partition,
         committed_offset: 42,
@@ -139,7 +144,7 @@ async fn a_member_lives_in_every_version() {
     assert_eq!(all.groups.len(), 10);
 }
 
-fn leaving(group: &str, member_id: &Text, version: i16) -> LeaveGroupRequest {
+pub(crate) fn leaving(group: &str, member_id: &Text, version: i16) -> LeaveGroupRequest {
     let group_id = group.into();
     if version < 3 {
         return LeaveGroupRequest { group_id, member_id: member_id.clone(), ..Default::default() };

@@ -10,5 +10,7 @@ mod list_offsets;
 mod log;
 mod metadata;
 mod topics;
+mod trace;
 mod transactions;
+mod verdicts;
 mod world;

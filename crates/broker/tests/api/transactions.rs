@@ -17,9 +17,9 @@ use ottla_wire::messages::{
 };
 use ottla_wire::{ErrorCode, Text, Uuid};
 
-type Owner = (i64, i16);
+pub(crate) type Owner = (i64, i16);
 
-async fn init(peer: &mut Peer, id: &str, given: Owner, version: i16) -> InitProducerIdResponse {
+pub(crate) async fn init(peer: &mut Peer, id: &str, given: Owner, version: i16) -> InitProducerIdResponse {
     let request = InitProducerIdRequest {
         transactional_id: Some(id.into()),
         transaction_timeout_ms: 60_000,
@@ -30,27 +30,39 @@ async fn init(peer: &mut Peer, id: &str, given: Owner, version: i16) -> InitProd
     peer.call(&request, version).await
 }
 
-async fn owner(peer: &mut Peer, id: &str) -> Owner {
+pub(crate) async fn owner(peer: &mut Peer, id: &str) -> Owner {
     let response = init(peer, id, (-1, -1), 4).await;
     assert_eq!(response.error_code, 0);
     (response.producer_id, response.producer_epoch)
 }
 
-fn batch(owner: Owner, sequence: i32) -> Bytes {
+pub(crate) fn batch(owner: Owner, sequence: i32) -> Bytes {
     let mut builder =
         BatchBuilder::new(Compression::None).producer(owner.0, owner.1, sequence).transactional(true);
     builder.push(&NewRecord { timestamp: 1_700_000_000_000, key: None, value: Some(b"v"), headers: &[] });
     builder.build().unwrap()
 }
 
-async fn write(peer: &mut Peer, id: Option<&str>, owner: Owner, sequence: i32, version: i16) -> ErrorCode {
+pub(crate) async fn write(
+    peer: &mut Peer,
+    id: Option<&str>,
+    owner: Owner,
+    sequence: i32,
+    version: i16,
+) -> ErrorCode {
     let mut request = produce_request(Uuid::ZERO, 0, batch(owner, sequence));
     request.transactional_id = id.map(Text::from);
     let response = peer.call(&request, version).await;
     ErrorCode(response.responses[0].partition_responses[0].error_code)
 }
 
-async fn end(peer: &mut Peer, id: &str, owner: Owner, committed: bool, version: i16) -> (ErrorCode, Owner) {
+pub(crate) async fn end(
+    peer: &mut Peer,
+    id: &str,
+    owner: Owner,
+    committed: bool,
+    version: i16,
+) -> (ErrorCode, Owner) {
     let request = EndTxnRequest {
         transactional_id: id.into(),
         producer_id: owner.0,
@@ -62,7 +74,7 @@ async fn end(peer: &mut Peer, id: &str, owner: Owner, committed: bool, version: 
     (ErrorCode(response.error_code), (response.producer_id, response.producer_epoch))
 }
 
-async fn add(
+pub(crate) async fn add(
     peer: &mut Peer,
     id: &str,
     owner: Owner,
