@@ -5,10 +5,13 @@
 //! - [`page`]: a reference page as values; [`grid`] its bytes, [`diff`] what changed between versions; [`text`] and
 //!   [`page_json`] print them.
 //! - [`input`]: bytes as people paste them; [`stream`]: frames one behind the other.
+//! - [`conversation`]: a connection as requests and responses; [`capture`]: capture files, read into conversations and written.
 //! - [`json`]: messages and frames as JSON, in both directions.
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
+pub mod conversation;
 pub mod diff;
 pub mod grid;
 pub mod input;

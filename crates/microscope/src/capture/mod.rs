@@ -1,0 +1,189 @@
+//! Capture files: read into conversations, and written.
+//!
+//! [`Reading`] takes a pcap or pcapng file in chunks of any size and tells what the Kafka connections in it say:
+//!
+//! ```
+//! use ottla_microscope::capture::{Reading, Settings};
+//! use ottla_microscope::conversation::Event;
+//! # fn read(chunks: &[&[u8]]) -> Result<(), ottla_microscope::capture::CaptureError> {
+//! let mut reading = Reading::new(Settings { port: Some(9092), ..Settings::default() });
+//! for chunk in chunks {
+//!     reading.push(chunk, &mut |topics, connection, time, event| {
+//!         if let Event::Frame(frame) = event {
+//!             // frame.head says API, version and client; frame.explain(...) opens it, with topics.names() in the options.
+//!         }
+//!     })?;
+//! }
+//! let summary = reading.finish(&mut |_, _, _, _| {})?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Memory does not grow with the file: kept are the packet under way, what waits for a hole to be filled (at most 8 MiB for
+//! each direction of a connection), the frame under way, and a few hundred bytes for each connection.
+//! [`PcapngWriter`] makes a capture file of a conversation that was never a capture.
+
+mod file;
+mod flows;
+mod packet;
+mod stream;
+mod write;
+
+pub use file::{CaptureError, FileReader, Packet};
+pub use write::PcapngWriter;
+
+use crate::conversation::{Connection, Event, LARGEST_FRAME, Time, Topics};
+use flows::Flows;
+use packet::NoSegment;
+use std::collections::BTreeMap;
+
+/// How to read a capture.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The broker's port: only its connections are read. `None` reads all, and finds out which side is the client from the
+    /// beginning of the connection or from what looks like a request.
+    pub port: Option<u16>,
+    /// Frames above so many bytes, the size in front included, are passed over.
+    pub largest_frame: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { port: None, largest_frame: LARGEST_FRAME }
+    }
+}
+
+/// What was in a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Packets of any kind.
+    pub packets: u64,
+    /// TCP connections that were looked at.
+    pub connections: u64,
+    /// Frames told.
+    pub frames: u64,
+    /// TCP packets of other ports than the one asked for.
+    pub other_ports: u64,
+    /// Packets that are no TCP.
+    pub not_tcp: u64,
+    /// Packets that are parts of a larger IP packet; they are not put together.
+    pub fragments: u64,
+    /// Packets of link types that are not read, by link type.
+    pub unknown_links: BTreeMap<i32, u64>,
+}
+
+/// Where events go, with the names of topics learned so far.
+pub type CaptureSink<'a> = &'a mut dyn FnMut(&Topics, &Connection, Time, Event);
+
+/// Reads a capture file into conversations; see the module.
+#[derive(Debug)]
+pub struct Reading {
+    settings: Settings,
+    file: FileReader,
+    flows: Flows,
+    topics: Topics,
+    summary: Summary,
+    time: Time,
+}
+
+impl Reading {
+    /// Before the first byte of the file.
+    pub fn new(settings: Settings) -> Reading {
+        Reading {
+            settings,
+            file: FileReader::new(),
+            flows: Flows::default(),
+            topics: Topics::default(),
+            summary: Summary::default(),
+            time: Time::default(),
+        }
+    }
+
+    /// The next bytes of the file.
+    ///
+    /// # Errors
+    /// It is no capture, or damaged. [`finish`](Self::finish) still tells what is left of the packets before.
+    pub fn push(&mut self, chunk: &[u8], out: CaptureSink<'_>) -> Result<(), CaptureError> {
+        self.file.push(chunk);
+        let Reading { settings, file, flows, topics, summary, time } = self;
+        while let Some(packet) = file.packet()? {
+            summary.packets += 1;
+            *time = packet.time;
+            match packet::segment(packet.link, packet.data) {
+                Ok(segment) => {
+                    let mut frames = 0;
+                    {
+                        let mut learn = learning(topics, &mut frames, out);
+                        flows.segment(&segment, packet.time, settings, (summary, &mut learn));
+                    }
+                    summary.frames += frames;
+                }
+                Err(NoSegment::Link(link)) => *summary.unknown_links.entry(link).or_default() += 1,
+                Err(NoSegment::Fragment) => summary.fragments += 1,
+                Err(NoSegment::Other) => summary.not_tcp += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of the file: tells what is left, and what there was.
+    ///
+    /// # Errors
+    /// The file ends inside a packet, or is no capture. What is left was told all the same.
+    pub fn finish(&mut self, out: CaptureSink<'_>) -> Result<Summary, CaptureError> {
+        let Reading { settings, flows, topics, summary, time, .. } = self;
+        let mut frames = 0;
+        flows.finish(*time, settings, &mut learning(topics, &mut frames, out));
+        summary.frames += frames;
+        self.file.finish()?;
+        Ok(self.summary.clone())
+    }
+
+    /// What there was so far.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The names of topics learned so far.
+    pub fn topics(&self) -> &Topics {
+        &self.topics
+    }
+}
+
+/// Learns from each event before it is told.
+fn learning<'a>(
+    topics: &'a mut Topics,
+    frames: &'a mut u64,
+    out: CaptureSink<'a>,
+) -> impl FnMut(&Connection, Time, Event) + 'a {
+    move |connection, time, event| {
+        if let Event::Frame(frame) = &event {
+            *frames += 1;
+            topics.learn(frame);
+        }
+        out(topics, connection, time, event);
+    }
+}
+
+/// Runs everything that reads a capture over bytes from anywhere, opening every frame to its last byte. For fuzzing: whatever
+/// the bytes are, it returns. How many frames there were comes back.
+pub fn exercise(data: &[u8]) -> u64 {
+    use ottla_wire::{explain::Options, tables::TableSet};
+    let mut reading = Reading::new(Settings::default());
+    let mut told = |topics: &Topics, _: &Connection, _: Time, event: Event| {
+        if let Event::Frame(frame) = &event {
+            let options = Options { cap: 1 << 20, topics: topics.names().clone(), ..Options::default() };
+            frame.explain(TableSet::built_in(), &options);
+        }
+        if let Event::Notice(_, notice) = &event {
+            let _ = notice.to_string();
+        }
+    };
+    for chunk in data.chunks(1_000) {
+        if reading.push(chunk, &mut told).is_err() {
+            break;
+        }
+    }
+    let _ = reading.finish(&mut told);
+    reading.summary().frames
+}

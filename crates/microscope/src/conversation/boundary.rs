@@ -1,0 +1,179 @@
+//! Where in a stream does a frame begin? Needed when a capture begins in the middle, and after bytes were lost.
+
+use super::event::{Head, SIZE};
+use bytes::{Bytes, BytesMut};
+use ottla_wire::explain::{self, Options};
+use ottla_wire::tables::TableSet;
+use ottla_wire::{ApiKey, response_header_version};
+
+/// The bytes of a request that tell whether it is one: size, key, version, correlation id, length of the client id.
+const REQUEST_HEAD: usize = 14;
+/// The bytes of a response that tell: size and correlation id.
+const RESPONSE_HEAD: usize = 8;
+/// Versions of ApiVersions above the known ones that are believed.
+const FUTURE: i16 = 16;
+/// Places that may turn out to be the beginning of a frame once more of it is there.
+const MOST_OPEN: usize = 32;
+/// The longest client id that is believed.
+const LONGEST_ID: usize = 1_024;
+
+/// Whether this looks like the beginning of TLS: the head of a record of any version.
+pub(super) fn is_tls(data: &[u8]) -> bool {
+    matches!(data, [20..=23, 3, 0..=4, 0..=0x48, _, ..])
+}
+
+/// The whole size that stands in front of a frame, if it is one.
+pub(super) fn size(data: &[u8]) -> Option<Option<usize>> {
+    let size = i32::from_be_bytes(*data.first_chunk::<SIZE>()?);
+    Some(usize::try_from(size).ok().map(|size| size + SIZE))
+}
+
+/// The size of the request that may begin here: an API and version that exist, a client id that fits.
+fn request_size(data: &[u8], limit: usize) -> Option<usize> {
+    let size = size(data)??;
+    if size > limit || size < REQUEST_HEAD - 2 {
+        return None;
+    }
+    let [k0, k1, v0, v1, _, _, _, _, l0, l1] = *data.get(SIZE..)?.first_chunk::<10>()?;
+    let (key, version) = (ApiKey(i16::from_be_bytes([k0, k1])), i16::from_be_bytes([v0, v1]));
+    let versions = key.info()?.request_versions;
+    let future = if key == ApiKey::API_VERSIONS { FUTURE } else { 0 };
+    if versions.is_empty() || version < versions.min || version > versions.max + future {
+        return None;
+    }
+    let Ok(length) = usize::try_from(i16::from_be_bytes([l0, l1])) else {
+        return (i16::from_be_bytes([l0, l1]) == -1).then_some(size);
+    };
+    let there = data.get(REQUEST_HEAD..).unwrap_or_default();
+    let id = there.get(..length).unwrap_or(there);
+    let fits = length <= LONGEST_ID && REQUEST_HEAD + length <= size;
+    (fits && id.iter().all(|byte| !byte.is_ascii_control())).then_some(size)
+}
+
+/// Whether a header of a request that can be, of whatever size, begins here.
+pub(super) fn begins_request(data: &[u8]) -> bool {
+    request_size(data, usize::MAX).is_some()
+}
+
+/// Whether the whole frame is a request to the last byte.
+pub(super) fn is_request(whole: &Bytes) -> bool {
+    if request_size(whole, whole.len()) != Some(whole.len()) {
+        return false;
+    }
+    Head::of_request(whole).is_some_and(|head| {
+        !head.is_known() || explain::request(TableSet::built_in(), whole, &shallow()).faults().is_empty()
+    })
+}
+
+fn is_response(whole: &Bytes, head: &Head) -> bool {
+    if !head.is_known() || response_header_version(head.key, head.version).is_none() {
+        return true;
+    }
+    let told = |version| {
+        explain::response(TableSet::built_in(), head.key, version, whole, &shallow()).faults().is_empty()
+    };
+    told(head.version) || (head.key == ApiKey::API_VERSIONS && told(0))
+}
+
+fn shallow() -> Options {
+    Options { records: false, nested: false, cap: 0, ..Options::default() }
+}
+
+/// What is looked for.
+pub(super) enum Wanted<'a> {
+    Request,
+    /// A response to one of these.
+    Response(&'a dyn Fn(i32) -> Option<Head>),
+}
+
+impl Wanted<'_> {
+    fn head(&self) -> usize {
+        match self {
+            Wanted::Request => REQUEST_HEAD,
+            Wanted::Response(_) => RESPONSE_HEAD,
+        }
+    }
+
+    /// The size of the frame that may begin here, and for responses the head of what it answers.
+    fn candidate(&self, data: &[u8], limit: usize) -> Option<(usize, Option<Head>)> {
+        match self {
+            Wanted::Request => Some((request_size(data, limit)?, None)),
+            Wanted::Response(asked) => {
+                let size = size(data)??;
+                if size > limit || size < RESPONSE_HEAD {
+                    return None;
+                }
+                let id = data.get(SIZE..)?.first_chunk()?;
+                Some((size, Some(asked(i32::from_be_bytes(*id))?)))
+            }
+        }
+    }
+}
+
+/// A search under way in a buffer that grows.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// Bytes passed over before the buffer.
+    pub(super) skipped: u64,
+    scanned: usize,
+    open: Vec<usize>,
+}
+
+impl Search {
+    /// After so many bytes were passed over.
+    pub(super) fn after(skipped: u64) -> Search {
+        Search { skipped, ..Search::default() }
+    }
+
+    /// Looks at what is new in the buffer. Where a frame begins for sure, that place comes back.
+    pub(super) fn look(&mut self, buffer: &BytesMut, wanted: &Wanted<'_>, limit: usize) -> Option<usize> {
+        let sure = |at: usize| -> Option<bool> {
+            let data = buffer.get(at..)?;
+            let (size, head) = wanted.candidate(data, limit)?;
+            let Some(whole) = data.get(..size) else { return Some(false) };
+            let whole = Bytes::copy_from_slice(whole);
+            let is_one = head.map_or_else(|| is_request(&whole), |head| is_response(&whole, &head));
+            is_one.then_some(true)
+        };
+        let mut found = None;
+        self.open.retain(|at| {
+            let verdict = if found.is_none() { sure(*at) } else { Some(false) };
+            if verdict == Some(true) {
+                found = Some(*at);
+            }
+            verdict.is_some()
+        });
+        if found.is_some() {
+            return found;
+        }
+        while self.scanned + wanted.head() <= buffer.len() {
+            let at = self.scanned;
+            self.scanned += 1;
+            match sure(at) {
+                Some(true) => return Some(at),
+                Some(false) if self.open.len() < MOST_OPEN => self.open.push(at),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The earliest place where a frame may begin that is not whole yet.
+    pub(super) fn likely(&self) -> Option<usize> {
+        self.open.iter().min().copied()
+    }
+
+    /// Everything is to be looked at again: what is wanted has changed.
+    pub(super) fn again(&mut self) {
+        self.scanned = 0;
+        self.open.clear();
+    }
+
+    /// Everything that was looked at is dropped from the buffer.
+    pub(super) fn drop_scanned(&mut self, buffer: &mut BytesMut) {
+        let scanned = self.scanned.min(buffer.len());
+        bytes::Buf::advance(buffer, scanned);
+        self.skipped += scanned as u64;
+        self.again();
+    }
+}

@@ -1,0 +1,486 @@
+//! A connection as a conversation: each direction cut into frames, each response tied to its request.
+//!
+//! [`Conversation`] takes the bytes of both directions as they come, and what is missing from them, and tells [`Event`]s:
+//! frames with their API, version and latency, and [`Notice`]s about everything that could not be read. It waits for nothing
+//! and keeps little: the frame that is under way in each direction, and the heads of requests without an answer.
+//!
+//! - A frame whose API or version no schema has is told as [`Kind::Unknown`]; the ones after it are read on.
+//! - After lost bytes the next frame is found by the size of the one that was hit, or else by what can be a frame: for a
+//!   request its header and then its body to the last byte, for a response a number that was asked and then its body.
+//! - After SaslHandshake version 0 the SASL tokens have no header: [`Kind::Token`], until a request follows that is one to
+//!   the last byte.
+
+mod boundary;
+mod event;
+mod undecided;
+
+pub(crate) use undecided::Undecided;
+
+pub use event::{Connection, Event, Frame, Head, Kind, Notice, Time, Topics};
+
+use boundary::{Search, Wanted};
+use bytes::{Buf, Bytes, BytesMut};
+use event::SIZE;
+use ottla_wire::frame::read_request_header;
+use ottla_wire::tables::Direction;
+use ottla_wire::{ApiKey, At, ErrorCode};
+use std::collections::VecDeque;
+
+/// The size above which frames are passed over, unless told otherwise: what brokers accept unless told otherwise.
+pub const LARGEST_FRAME: usize = 100 << 20;
+/// Bytes in front of the body of a request without a client id, and of a response without tags.
+const REQUEST_HEAD: usize = 12;
+const RESPONSE_HEAD: usize = 8;
+/// Bytes that are kept in search of a frame.
+const MOST_SEARCHED: usize = 1 << 20;
+/// Requests without an answer whose heads are kept.
+const MOST_ASKED: usize = 4_096;
+/// Responses that are kept because their request may have been captured after them.
+const MOST_EARLY: usize = 64;
+const MOST_EARLY_BYTES: usize = 1 << 20;
+
+/// Where events go.
+pub type Sink<'a> = &'a mut dyn FnMut(&Connection, Time, Event);
+
+/// A request that waits for its answer; a token has no head.
+#[derive(Debug)]
+struct Asked {
+    head: Option<Head>,
+    at: Time,
+}
+
+#[derive(Debug)]
+enum State {
+    /// A frame begins at the buffer's start.
+    Frames,
+    /// So many bytes belong to a frame that is passed over.
+    Pass(u64),
+    /// It is not known where a frame begins.
+    Search(Search),
+    /// Left alone.
+    Deaf,
+}
+
+#[derive(Debug)]
+struct Half {
+    buffer: BytesMut,
+    state: State,
+    frames: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Conversation {
+    connection: Connection,
+    limit: usize,
+    request: Half,
+    response: Half,
+    asked: VecDeque<Asked>,
+    early: VecDeque<(Bytes, Time)>,
+    early_bytes: usize,
+    /// Whether SASL tokens without header are under way.
+    tokens: bool,
+}
+
+impl Half {
+    fn new(from_the_start: bool) -> Half {
+        let state = if from_the_start { State::Frames } else { State::Search(Search::default()) };
+        Half { buffer: BytesMut::new(), state, frames: 0 }
+    }
+
+    /// A frame is passed over, of which `size` bytes are expected from the start of the buffer.
+    fn pass(&mut self, size: u64) {
+        let there = self.buffer.len().min(usize::try_from(size).unwrap_or(usize::MAX));
+        self.buffer.advance(there);
+        let left = size - there as u64;
+        self.state = if left == 0 { State::Frames } else { State::Pass(left) };
+    }
+}
+
+impl Conversation {
+    /// Before the first byte. `from_the_start`: the first bytes of both directions are the first of the connection; else the
+    /// beginning of a frame is searched. Frames above `limit` bytes are passed over.
+    pub fn new(connection: Connection, from_the_start: bool, limit: usize) -> Conversation {
+        Conversation {
+            connection,
+            limit,
+            request: Half::new(from_the_start),
+            response: Half::new(from_the_start),
+            asked: VecDeque::new(),
+            early: VecDeque::new(),
+            early_bytes: 0,
+            tokens: false,
+        }
+    }
+
+    /// Who speaks.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The next bytes of a direction.
+    pub fn data(&mut self, direction: Direction, time: Time, mut data: &[u8], out: Sink<'_>) {
+        let half = self.half(direction);
+        if matches!(half.state, State::Deaf) {
+            return;
+        }
+        if half.frames == 0 && half.buffer.is_empty() && boundary::is_tls(data) {
+            return self.leave_alone(direction, Notice::Tls, time, out);
+        }
+        let half = self.half(direction);
+        if let State::Pass(left) = half.state {
+            let passed = data.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            data = &data[passed..];
+            let left = left - passed as u64;
+            half.state = if left == 0 { State::Frames } else { State::Pass(left) };
+        }
+        if !data.is_empty() {
+            half.buffer.extend_from_slice(data);
+            self.read(direction, time, out);
+        }
+    }
+
+    /// So many bytes of a direction are missing here and will not come.
+    pub fn gap(&mut self, direction: Direction, time: Time, missing: u64, out: Sink<'_>) {
+        let half = self.half(direction);
+        let there = half.buffer.len() as u64;
+        let mut hit = None;
+        match &mut half.state {
+            State::Deaf => return,
+            State::Pass(left) if missing <= *left => {
+                *left -= missing;
+                if *left == 0 {
+                    half.state = State::Frames;
+                }
+            }
+            State::Pass(_) => half.state = State::Search(Search::default()),
+            State::Search(search) => {
+                search.skipped += there;
+                search.again();
+                half.buffer.clear();
+            }
+            State::Frames => match boundary::size(&half.buffer).flatten() {
+                Some(size) if there + missing <= size as u64 => {
+                    hit = Some((size, half.buffer.split().freeze()));
+                    half.pass(size as u64 - there - missing);
+                }
+                _ => {
+                    half.state = State::Search(Search::after(there));
+                    half.buffer.clear();
+                }
+            },
+        }
+        self.tell(time, Event::Notice(direction, Notice::Lost { bytes: missing }), out);
+        if let Some((size, bytes)) = hit {
+            let head = self.head_of_lost(direction, &bytes, time);
+            let notice = Notice::Broken { size: size as u64, head };
+            self.tell(time, Event::Notice(direction, notice), out);
+            self.settle(time, out);
+        }
+    }
+
+    /// The connection is over, or the capture is.
+    pub fn finish(&mut self, time: Time, out: Sink<'_>) {
+        for direction in [Direction::Request, Direction::Response] {
+            let half = self.half(direction);
+            let bytes = half.buffer.len() as u64;
+            let notice = match &half.state {
+                State::Search(search) if search.skipped + bytes > 0 => {
+                    Notice::Skipped { bytes: search.skipped + bytes, found: false }
+                }
+                State::Frames if bytes > 0 => {
+                    let size = boundary::size(&half.buffer).flatten().map(|size| size as u64);
+                    Notice::Cut { bytes, size }
+                }
+                State::Pass(left) => Notice::Cut { bytes: 0, size: Some(*left) },
+                _ => continue,
+            };
+            self.tell(time, Event::Notice(direction, notice), out);
+        }
+        self.give_up_early(0, time, out);
+        if !self.asked.is_empty() {
+            let notice = Notice::Unanswered { requests: self.asked.len() };
+            self.tell(time, Event::Notice(Direction::Request, notice), out);
+        }
+        self.tell(time, Event::Closed, out);
+    }
+
+    fn half(&mut self, direction: Direction) -> &mut Half {
+        match direction {
+            Direction::Request => &mut self.request,
+            Direction::Response => &mut self.response,
+        }
+    }
+
+    fn tell(&self, time: Time, event: Event, out: Sink<'_>) {
+        out(&self.connection, time, event);
+    }
+
+    fn leave_alone(&mut self, direction: Direction, notice: Notice, time: Time, out: Sink<'_>) {
+        for half in [&mut self.request, &mut self.response] {
+            half.state = State::Deaf;
+            half.buffer = BytesMut::new();
+        }
+        self.asked.clear();
+        self.tell(time, Event::Notice(direction, notice), out);
+    }
+
+    /// Reads what there is to read in the buffer.
+    fn read(&mut self, direction: Direction, time: Time, out: Sink<'_>) {
+        loop {
+            let goes_on = match self.half(direction).state {
+                State::Frames => self.frame(direction, time, out),
+                State::Search(_) => self.search(direction, time, out),
+                State::Pass(_) | State::Deaf => false,
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// A frame at the start of the buffer; whether there was something.
+    fn frame(&mut self, direction: Direction, time: Time, out: Sink<'_>) -> bool {
+        let (limit, tokens) = (self.limit, self.tokens);
+        let half = self.half(direction);
+        let Some(size) = boundary::size(&half.buffer) else { return false };
+        let Some(size) = size else {
+            half.state = State::Search(Search::default());
+            return true;
+        };
+        if size > limit {
+            let head = if direction == Direction::Request { REQUEST_HEAD + 2 } else { RESPONSE_HEAD };
+            return half.buffer.len() >= head && self.too_large(direction, size, time, out);
+        }
+        if half.buffer.len() < size {
+            return false;
+        }
+        half.frames += 1;
+        let whole = half.buffer.split_to(size).freeze();
+        match direction {
+            Direction::Request if tokens && !boundary::is_request(&whole) => self.token(whole, time, out),
+            Direction::Request => self.request(whole, time, out),
+            Direction::Response => {
+                if let Some(early) = self.response(whole, time, out) {
+                    self.early_bytes += early.len();
+                    self.early.push_back((early, time));
+                    self.give_up_early(MOST_EARLY, time, out);
+                }
+            }
+        }
+        true
+    }
+
+    /// A frame that is not kept, or bytes that are none.
+    fn too_large(&mut self, direction: Direction, size: usize, time: Time, out: Sink<'_>) -> bool {
+        let beginning = self.half(direction).buffer.clone().freeze();
+        let is_frame = match direction {
+            Direction::Request => boundary::begins_request(&beginning),
+            Direction::Response => {
+                let id = correlation_id(&beginning);
+                self.asked.iter().any(|asked| asked.head.as_ref().map(|head| head.correlation_id) == id)
+            }
+        };
+        if !is_frame {
+            self.half(direction).state = State::Search(Search::default());
+            return true;
+        }
+        self.half(direction).frames += 1;
+        let head = self.head_of_lost(direction, &beginning, time);
+        self.half(direction).pass(size as u64);
+        let notice = Notice::TooLarge { size: size as u64, head };
+        self.tell(time, Event::Notice(direction, notice), out);
+        self.settle(time, out);
+        true
+    }
+
+    /// What the beginning of a frame says that will not be whole; a request counts as asked, a response as answer.
+    fn head_of_lost(&mut self, direction: Direction, beginning: &Bytes, time: Time) -> Option<Head> {
+        match direction {
+            Direction::Request => {
+                let head = Head::of_request(beginning)?;
+                if is_answered(&head, beginning) {
+                    self.ask(Some(head.clone()), time);
+                }
+                Some(head)
+            }
+            Direction::Response => self.answer(beginning)?.head,
+        }
+    }
+
+    fn search(&mut self, direction: Direction, time: Time, out: Sink<'_>) -> bool {
+        let (limit, asked) = (self.limit, std::mem::take(&mut self.asked));
+        let find = |id: i32| {
+            asked
+                .iter()
+                .filter_map(|asked| asked.head.as_ref())
+                .find(|head| head.correlation_id == id)
+                .cloned()
+        };
+        let wanted = match direction {
+            Direction::Request => Wanted::Request,
+            Direction::Response => Wanted::Response(&find),
+        };
+        let half = self.half(direction);
+        let State::Search(search) = &mut half.state else { return false };
+        let mut found = search.look(&half.buffer, &wanted, limit);
+        let is_full = half.buffer.len() > MOST_SEARCHED;
+        if is_full && found.is_none() {
+            found = search.likely();
+        }
+        if let Some(at) = found {
+            half.buffer.advance(at);
+            let bytes = search.skipped + at as u64;
+            half.state = State::Frames;
+            self.asked = asked;
+            if bytes > 0 {
+                let notice = Notice::Skipped { bytes, found: true };
+                self.tell(time, Event::Notice(direction, notice), out);
+            }
+            return true;
+        }
+        if is_full || (direction == Direction::Response && asked.is_empty()) {
+            search.drop_scanned(&mut half.buffer);
+        }
+        let is_hopeless = half.frames == 0 && direction == Direction::Request;
+        let is_foreign = is_hopeless && search.skipped > MOST_SEARCHED as u64;
+        self.asked = asked;
+        if is_foreign {
+            self.leave_alone(direction, Notice::NotKafka, time, out);
+        }
+        false
+    }
+
+    fn request(&mut self, whole: Bytes, time: Time, out: Sink<'_>) {
+        self.tokens = false;
+        let Some(head) = Head::of_request(&whole) else {
+            return self.tell(time, Event::Frame(orphan(Direction::Request, whole)), out);
+        };
+        self.tokens = head.key == ApiKey::SASL_HANDSHAKE && head.version == 0;
+        let is_answered = is_answered(&head, &whole);
+        let frame = Frame {
+            direction: Direction::Request,
+            kind: if head.is_known() { Kind::Message } else { Kind::Unknown },
+            bytes: whole,
+            head: Some(head.clone()),
+            latency: None,
+            is_answered,
+        };
+        self.tell(time, Event::Frame(frame), out);
+        if is_answered {
+            self.ask(Some(head), time);
+            self.settle(time, out);
+        }
+    }
+
+    fn token(&mut self, whole: Bytes, time: Time, out: Sink<'_>) {
+        let frame = Frame { is_answered: true, ..token(Direction::Request, whole) };
+        self.tell(time, Event::Frame(frame), out);
+        self.ask(None, time);
+        self.settle(time, out);
+    }
+
+    fn ask(&mut self, head: Option<Head>, at: Time) {
+        if self.asked.len() >= MOST_ASKED {
+            self.asked.pop_front();
+        }
+        self.asked.push_back(Asked { head, at });
+    }
+
+    /// There are new requests: responses that came too early may belong to them.
+    fn settle(&mut self, time: Time, out: Sink<'_>) {
+        for _ in 0..self.early.len() {
+            let Some((whole, at)) = self.early.pop_front() else { break };
+            self.early_bytes -= whole.len();
+            if let Some(still_early) = self.response(whole, at, out) {
+                self.early_bytes += still_early.len();
+                self.early.push_back((still_early, at));
+            }
+        }
+        if let State::Search(search) = &mut self.response.state
+            && !self.response.buffer.is_empty()
+        {
+            search.again();
+            self.read(Direction::Response, time, out);
+        }
+    }
+
+    /// Tells of early responses as orphans until at most so many are left.
+    fn give_up_early(&mut self, most: usize, time: Time, out: Sink<'_>) {
+        while self.early.len() > most || (self.early_bytes > MOST_EARLY_BYTES && !self.early.is_empty()) {
+            let Some((whole, _)) = self.early.pop_front() else { break };
+            self.early_bytes -= whole.len();
+            self.tell(time, Event::Frame(orphan(Direction::Response, whole)), out);
+        }
+    }
+
+    /// A response; it comes back when its request was not seen.
+    fn response(&mut self, whole: Bytes, time: Time, out: Sink<'_>) -> Option<Bytes> {
+        let Some(asked) = self.answer(&whole) else { return Some(whole) };
+        let latency = Some(time.since(asked.at));
+        let frame = match asked.head {
+            None => Frame { latency, ..token(Direction::Response, whole) },
+            Some(mut head) => {
+                if head.key == ApiKey::API_VERSIONS && is_refusal(&head, &whole) {
+                    head.version = 0;
+                }
+                let kind = if head.is_known() { Kind::Message } else { Kind::Unknown };
+                let head = Some(head);
+                Frame {
+                    direction: Direction::Response,
+                    kind,
+                    bytes: whole,
+                    head,
+                    latency,
+                    is_answered: false,
+                }
+            }
+        };
+        self.tell(time, Event::Frame(frame), out);
+        None
+    }
+
+    /// The request that this is the response to. A token is answered by whatever comes next.
+    fn answer(&mut self, beginning: &Bytes) -> Option<Asked> {
+        if self.asked.front()?.head.is_none() {
+            return self.asked.pop_front();
+        }
+        let id = correlation_id(beginning)?;
+        let at = self
+            .asked
+            .iter()
+            .position(|asked| asked.head.as_ref().is_some_and(|head| head.correlation_id == id))?;
+        self.asked.remove(at)
+    }
+}
+
+fn orphan(direction: Direction, bytes: Bytes) -> Frame {
+    Frame { direction, kind: Kind::Orphan, bytes, head: None, latency: None, is_answered: false }
+}
+
+fn token(direction: Direction, bytes: Bytes) -> Frame {
+    Frame { direction, kind: Kind::Token, bytes, head: None, latency: None, is_answered: false }
+}
+
+/// The correlation id of a response.
+fn correlation_id(response: &[u8]) -> Option<i32> {
+    response.get(SIZE..)?.first_chunk().map(|id| i32::from_be_bytes(*id))
+}
+
+/// Whether an ApiVersions response is the answer to a version that the broker does not know: always version 0.
+fn is_refusal(head: &Head, response: &[u8]) -> bool {
+    let error = response.get(RESPONSE_HEAD..).and_then(<[u8]>::first_chunk);
+    !head.is_known()
+        || error.map(|error| i16::from_be_bytes(*error)) == Some(ErrorCode::UNSUPPORTED_VERSION.0)
+}
+
+/// Whether a response is due: not to Produce with acks 0.
+fn is_answered(head: &Head, whole: &Bytes) -> bool {
+    const AT: At = At("ProduceRequest", "Acks");
+    let Some(info) = head.key.info().filter(|_| head.key == ApiKey::PRODUCE) else { return true };
+    let Ok((_, mut body)) = read_request_header(&whole.slice(whole.len().min(SIZE)..)) else { return true };
+    if head.version >= 3 && body.text_or_null(info.request_flexible.contains(head.version), &AT).is_err() {
+        return true;
+    }
+    body.i16(&AT) != Ok(0)
+}
