@@ -95,7 +95,8 @@ pub struct Seen {
     pub frame: Bytes,
     /// How many bytes it has, the size in front included.
     pub size: usize,
-    /// The header of the request, of a response that of the request that it answers. None for SASL tokens without a header and
+    /// The header of the request, of a response that of the request that it answers, with the version of the response: 0 for the
+    /// answer to an ApiVersions request of an unknown version. None for SASL tokens without a header and
     /// for a response to nothing.
     pub head: Option<Head>,
     /// Of a response: the time since the request was there as a whole.

@@ -16,6 +16,8 @@ use ottla::tap::{Event, Seen, Tap};
 use ottla_client::{
     Client, Consumer, GroupOffset, Isolation, Membership, Node, Producer, ProducerOptions, Record,
 };
+use ottla_microscope::capture::{Reading, Settings};
+use ottla_microscope::conversation::{self, Connection, Time, Topics};
 use ottla_wire::messages::{
     ApiVersionsRequest, MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
 };
@@ -294,6 +296,21 @@ async fn secrets_pass_but_are_not_told() {
     assert_eq!(&seen[2].frame[4..], b"***********");
 }
 
+#[tokio::test]
+async fn the_answer_to_an_unknown_version_of_api_versions_is_version_0() {
+    let broker = Broker::in_memory().start().unwrap();
+    let (tap, events) = tap_before(broker.address()).await;
+    let mut client = TcpStream::connect(tap.address()).await.unwrap();
+    client.write_all(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\x07\xff\xff\0").await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut back = Vec::new();
+    client.read_to_end(&mut back).await.unwrap();
+    assert_eq!(back[4..10], [0, 0, 0, 7, 0, 35]);
+    let events = told(tap, events).await;
+    let versions = frames(&events).iter().map(|seen| seen.head.as_ref().unwrap().version).collect::<Vec<_>>();
+    assert_eq!(versions, [99, 0]);
+}
+
 /// Runs `ottla tap` with those flags before a broker, writes a transaction through it, and interrupts it.
 fn command(flags: &[&str]) -> (String, String) {
     let broker = Broker::in_memory().start().unwrap();
@@ -353,4 +370,31 @@ fn the_command_filters_and_prints_json() {
 fn the_command_shows_trees() {
     let (out, _) = command(&["--tree", "--filter", "api=Produce"]);
     assert!(out.contains("TransactionalId") && out.contains("RecordBatch"), "{out}");
+}
+
+#[test]
+fn the_command_writes_a_capture_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tap.pcapng");
+    let (out, _) = command(&["--json", "--bytes", "--pcapng", path.to_str().unwrap()]);
+    let printed: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut read = Vec::new();
+    let mut sink = |_: &Topics, _: &Connection, _: Time, event: conversation::Event| {
+        if let conversation::Event::Frame(frame) = event {
+            read.push(frame.head.map(|head| (head.key.0, head.version, head.correlation_id)));
+        }
+    };
+    let mut reading = Reading::new(Settings::default());
+    reading.push(&std::fs::read(&path).unwrap(), &mut sink).unwrap();
+    reading.finish(&mut sink).unwrap();
+    let number = |frame: &serde_json::Value, name: &str| frame[name].as_i64().unwrap();
+    let head = |frame: &serde_json::Value| {
+        Some((
+            number(frame, "api_key") as i16,
+            number(frame, "version") as i16,
+            number(frame, "correlation_id") as i32,
+        ))
+    };
+    assert_eq!(read, printed.iter().map(head).collect::<Vec<_>>());
 }

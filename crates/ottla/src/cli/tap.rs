@@ -1,9 +1,12 @@
 //! `ottla tap`: a proxy that shows what clients and brokers say to each other.
 
+mod capture;
 mod filter;
 mod look;
 mod show;
 mod summary;
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ottla::tap::{Event, Seen, Tap as Running};
@@ -11,6 +14,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::failure::Failure;
 use super::out::Out;
+use capture::Capture;
 use filter::{Filter, Filters};
 use look::Looker;
 use show::Show;
@@ -42,6 +46,9 @@ pub(crate) struct Tap {
     /// Print a JSON object for each frame, one a line.
     #[arg(long)]
     json: bool,
+    /// Also write the frames to a capture file, which Wireshark and `ottla decode` read.
+    #[arg(long, value_name = "FILE")]
+    pcapng: Option<PathBuf>,
 }
 
 /// What a running command holds.
@@ -51,10 +58,16 @@ struct Session<'a> {
     looker: Looker,
     show: Show,
     summary: Summary,
+    /// The capture file, and its name for when it cannot be written.
+    capture: Option<(Capture, PathBuf)>,
 }
 
 impl Tap {
     pub(super) async fn run(self, out: &mut Out) -> Result<(), Failure> {
+        let capture = match self.pcapng {
+            Some(path) => Some((Capture::create(&path).map_err(|e| unwritten(&path, &e))?, path)),
+            None => None,
+        };
         let (tap, events) =
             Running::start(&self.listen, &self.to).await.map_err(|error| Failure::new(error.to_string()))?;
         eprintln!("ottla: clients connect to {}, the tap to {}; Ctrl-C ends it", tap.address(), self.to);
@@ -65,6 +78,7 @@ impl Tap {
             looker: Looker::new(self.tree),
             show,
             summary: Summary::default(),
+            capture,
         };
         tokio::select! {
             ended = session.follow(events) => ended?,
@@ -81,6 +95,7 @@ impl Session<'_> {
             self.event(event)?;
             if events.is_empty() {
                 self.out.flush()?;
+                self.captured(Capture::flush)?;
             }
         }
         Ok(())
@@ -89,8 +104,16 @@ impl Session<'_> {
     fn event(&mut self, event: Event) -> Result<(), Failure> {
         match event {
             Event::Frame(seen) => self.frame(&seen)?,
-            Event::Opened { .. } => {}
-            Event::Closed { connection } => self.filters.closed(connection),
+            Event::Opened { connection, client, local, .. } => {
+                self.captured(|capture| {
+                    capture.opened(connection, client, local);
+                    Ok(())
+                })?;
+            }
+            Event::Closed { connection } => {
+                self.filters.closed(connection);
+                self.captured(|capture| capture.closed(connection))?;
+            }
             Event::Listens { local, broker } => eprintln!("ottla: {local} stands for the broker {broker}"),
             Event::Note { connection: Some(number), text } => {
                 eprintln!("ottla: connection {number}: {text}");
@@ -110,10 +133,20 @@ impl Session<'_> {
             return Ok(());
         }
         self.summary.count(seen, &look);
+        self.captured(|capture| capture.frame(seen))?;
         Ok(self.show.frame(self.out, seen, &look)?)
     }
 
-    fn end(self, json: bool) -> Result<(), Failure> {
+    /// Does something with the capture file, if there is one.
+    fn captured(&mut self, act: impl FnOnce(&mut Capture) -> std::io::Result<()>) -> Result<(), Failure> {
+        match &mut self.capture {
+            Some((capture, path)) => act(capture).map_err(|error| unwritten(path, &error)),
+            None => Ok(()),
+        }
+    }
+
+    fn end(mut self, json: bool) -> Result<(), Failure> {
+        self.captured(Capture::flush)?;
         let table = self.summary.table();
         if json {
             eprint!("{table}");
@@ -123,4 +156,8 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display()))
 }

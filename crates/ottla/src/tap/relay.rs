@@ -5,8 +5,8 @@ use super::frames::{Arrived, Frames, LARGEST, Piece};
 use super::rewrite::{RewriteError, names_brokers, rewrite};
 use super::{Event, Head, Seen, Shared, mask};
 use bytes::Bytes;
-use ottla_wire::ApiKey;
 use ottla_wire::frame::Frame;
+use ottla_wire::{ApiKey, ErrorCode};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
@@ -163,7 +163,7 @@ impl Link {
             return None;
         };
         let latency = Some(at.elapsed());
-        let Some(head) = head else {
+        let Some(head) = head.map(|head| answered(head, whole)) else {
             let about = About { latency, ..About::default() };
             self.tell(false, arrived, mask::token(whole), about).await;
             return None;
@@ -236,6 +236,15 @@ impl Link {
         let seen = Seen { connection, is_request, at, frame, size, head, latency, rewritten, note, _room };
         self.shared.tell(Event::Frame(seen)).await;
     }
+}
+
+/// The head of a request as its response has it: an ApiVersions request of a version that the broker does not know is answered in
+/// version 0.
+fn answered(head: Head, whole: &Bytes) -> Head {
+    const ERROR_CODE: usize = 8;
+    let code = whole.get(ERROR_CODE..).and_then(<[u8]>::first_chunk).map(|code| i16::from_be_bytes(*code));
+    let refused = code == Some(ErrorCode::UNSUPPORTED_VERSION.0) && head.key == ApiKey::API_VERSIONS;
+    Head { version: if refused { 0 } else { head.version }, ..head }
 }
 
 /// What a connection speaks.
