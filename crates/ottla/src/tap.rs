@@ -25,7 +25,7 @@ mod nodes;
 mod relay;
 mod rewrite;
 
-pub use asked::Head;
+pub use ottla_microscope::conversation::Head;
 
 use bytes::Bytes;
 use frames::{Budget, Room};

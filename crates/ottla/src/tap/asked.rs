@@ -1,8 +1,9 @@
 //! Which request a response answers: one direction of a connection tells the other what was asked.
 
 use bytes::Bytes;
-use ottla_wire::frame::{RequestHeader, read_request_header};
-use ottla_wire::{ApiKey, At, Text};
+use ottla_microscope::conversation::Head;
+use ottla_wire::frame::read_request_header;
+use ottla_wire::{ApiKey, At};
 use std::collections::VecDeque;
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -11,54 +12,6 @@ use tokio::sync::mpsc;
 const MOST: usize = 1024;
 /// Bytes of the size in front of a frame.
 const SIZE: usize = 4;
-
-/// What the header of a request says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// The API; may be a number that no schema has.
-    pub key: ApiKey,
-    /// The version of the request, and of its response.
-    pub version: i16,
-    /// The number that the response repeats.
-    pub correlation_id: i32,
-    /// What the client calls itself.
-    pub client_id: Option<Text>,
-}
-
-impl Head {
-    /// Reads the header of a request frame, its size included. Of an API that no schema has only the fixed part is read.
-    pub(super) fn of(whole: &Bytes) -> Option<Head> {
-        match read_request_header(&whole.slice(whole.len().min(SIZE)..)) {
-            Ok((header, _)) => Some(Head::from(header)),
-            Err(_) => {
-                let fixed: &[u8; 8] = whole.get(SIZE..)?.first_chunk()?;
-                let [k0, k1, v0, v1, correlation_id @ ..] = *fixed;
-                Some(Head {
-                    key: ApiKey(i16::from_be_bytes([k0, k1])),
-                    version: i16::from_be_bytes([v0, v1]),
-                    correlation_id: i32::from_be_bytes(correlation_id),
-                    client_id: None,
-                })
-            }
-        }
-    }
-
-    /// Whether the schemas have this API and version.
-    pub(super) fn is_known(&self) -> bool {
-        self.key.info().is_some_and(|info| info.request_versions.contains(self.version))
-    }
-}
-
-impl From<RequestHeader> for Head {
-    fn from(header: RequestHeader) -> Head {
-        Head {
-            key: header.api_key,
-            version: header.api_version,
-            correlation_id: header.correlation_id,
-            client_id: header.client_id,
-        }
-    }
-}
 
 /// Whether the broker answers this request: it does not answer Produce with acks 0.
 pub(super) fn is_answered(head: &Head, whole: &Bytes) -> bool {
@@ -123,7 +76,7 @@ impl Waiting {
 mod tests {
     use super::*;
     use ottla_wire::messages::{ApiVersionsRequest, ProduceRequest};
-    use ottla_wire::{Message, Request, frame};
+    use ottla_wire::{Message, Request, Text, frame};
 
     fn of<M: Request>(message: &M, version: i16, correlation_id: i32) -> Bytes {
         frame::request(correlation_id, Some(&Text::from_static("me")), message, version).unwrap().to_bytes()
@@ -134,7 +87,7 @@ mod tests {
     }
 
     fn ask(sender: &mpsc::Sender<Asked>, correlation_id: i32) {
-        let head = Head::of(&of(&ApiVersionsRequest::default(), 3, correlation_id));
+        let head = Head::of_request(&of(&ApiVersionsRequest::default(), 3, correlation_id));
         sender.try_send(Asked { head, at: Instant::now() }).unwrap();
     }
 
@@ -178,17 +131,8 @@ mod tests {
         for version in ProduceRequest::VERSIONS.iter() {
             for (acks, answered) in [(0, false), (1, true), (-1, true)] {
                 let frame = of(&ProduceRequest { acks, ..ProduceRequest::default() }, version, 1);
-                assert_eq!(is_answered(&Head::of(&frame).unwrap(), &frame), answered, "{version}");
+                assert_eq!(is_answered(&Head::of_request(&frame).unwrap(), &frame), answered, "{version}");
             }
         }
-    }
-
-    #[test]
-    fn an_unknown_api_still_has_its_numbers() {
-        let frame = Bytes::from_static(b"\0\0\0\x08\x03\xe8\0\x02\0\0\0\x2a");
-        let head = Head::of(&frame).unwrap();
-        assert_eq!((head.key, head.version, head.correlation_id), (ApiKey(1000), 2, 42));
-        assert!(!head.is_known());
-        assert_eq!(Head::of(&frame.slice(..11)), None);
     }
 }

@@ -32,6 +32,8 @@ pub(super) fn request(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
                 m.upsertions.iter().flat_map(|one| [one.salt.clone(), one.salted_password.clone()]).collect()
             })
         }
+        // It may be SASL without any header.
+        _ if key.info().is_none() => None,
         _ => return whole.clone(),
     };
     masked(whole, secrets, SHORTEST_REQUEST_HEAD)
@@ -51,6 +53,7 @@ pub(super) fn response(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
                 m.tokens.iter().map(|one| one.hmac.clone()).collect()
             })
         }
+        _ if key.info().is_none() => None,
         _ => return whole.clone(),
     };
     masked(whole, secrets, SHORTEST_RESPONSE_HEAD)

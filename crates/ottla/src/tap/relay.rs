@@ -112,7 +112,7 @@ impl Link {
                 Piece::Frame(arrived) => arrived,
                 piece => return self.no_frame("the client", piece, from, to).await,
             };
-            let head = Head::of(&arrived.bytes).filter(|head| !tokens || head.is_known());
+            let head = Head::of_request(&arrived.bytes).filter(|head| !tokens || head.is_known());
             // After version 0 of the handshake, tokens follow without a header until the client is known.
             tokens = match &head {
                 Some(head) => head.key == ApiKey::SASL_HANDSHAKE && head.version == 0,
