@@ -67,10 +67,13 @@ impl Writer {
     }
 
     /// The bytes in one piece.
+    #[inline]
     pub fn into_bytes(self) -> Bytes {
-        if self.shared.is_empty() {
-            return Bytes::from(self.out);
-        }
+        if self.shared.is_empty() { Bytes::from(self.out) } else { self.joined() }
+    }
+
+    #[cold]
+    fn joined(self) -> Bytes {
         let mut whole = Vec::with_capacity(self.len());
         self.into_chunks().iter().for_each(|chunk| whole.extend_from_slice(chunk));
         Bytes::from(whole)
@@ -305,6 +308,11 @@ impl Writer {
             self.out.push(0);
             return Ok(());
         }
+        self.some_unknown_tags(tags, at)
+    }
+
+    #[inline(never)]
+    fn some_unknown_tags(&mut self, tags: &Tags, at: &At) -> Written {
         self.tag_count(tags.len(), at)?;
         self.unknown_rest(&mut tags.cursor(), at)
     }
