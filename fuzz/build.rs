@@ -7,7 +7,8 @@ use std::{env, fs};
 fn main() {
     let schemas = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schemas");
     println!("cargo::rerun-if-changed={}", schemas.display());
-    let mut paths: Vec<PathBuf> = fs::read_dir(&schemas).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(&schemas).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
     paths.sort();
     let messages: Vec<Message> = paths

@@ -1,6 +1,6 @@
 //! Writes what fuzzing starts from into `corpus/`: the golden samples and frames, and batches of every codec.
 
-use ottla_fuzz::{chosen_by, unhex};
+use ottla_fuzz::{captured, chosen_by, unhex};
 use ottla_wire::batch::{BatchBuilder, Header, NewRecord};
 use ottla_wire::codec::{Compression, compress};
 use ottla_wire::tables::TableSet;
@@ -31,6 +31,7 @@ fn main() {
             }
         }
     }
+    conversations();
     for codec in Compression::ALL {
         let mut batch = BatchBuilder::new(codec).producer(7, 1, 0).transactional(true);
         for value in [&b"one"[..], &[b'x'; 300]] {
@@ -40,6 +41,23 @@ fn main() {
         put("records", codec.name(), &batch.build().unwrap());
         let packed = compress(codec, b"some text, some text, some text").unwrap();
         put("records", &format!("{}-packed", codec.name()), &[&[codec.number()], &packed[..]].concat());
+    }
+}
+
+/// Pairs of a request and its response, as turns and as capture files.
+fn conversations() {
+    let rows: Vec<Vec<&str>> = FRAMES.lines().skip(1).map(|row| row.split('\t').collect()).collect();
+    for (number, row) in rows.iter().enumerate().filter(|(_, row)| row[2] == "request").step_by(7) {
+        let answer = rows.iter().find(|other| (other[0], other[2], other[3]) == (row[0], "response", row[3]));
+        let mut said = Vec::new();
+        for (turn, frame) in [(0, Some(row)), (1, answer)] {
+            let Some(frame) = frame.map(|frame| unhex(frame[5])) else { continue };
+            said.push(turn);
+            said.extend_from_slice(&(frame.len() as u16).to_be_bytes());
+            said.extend(frame);
+        }
+        put("pcap", &format!("said-{number}"), &[&[0], &said[..]].concat());
+        put("pcap", &format!("file-{number}"), &captured(&said));
     }
 }
 

@@ -1,9 +1,13 @@
-//! What the targets share: a message chosen by the first bytes of the input, the typed codec by name, and the cover check.
+//! What the targets share: a message chosen by the first bytes of the input, the typed codec by name, the cover check, and
+//! capture files made of what is said.
 
 use bytes::Bytes;
+use ottla_microscope::capture::PcapngWriter;
+use ottla_microscope::conversation::{Connection, Time};
 use ottla_wire::explain::{Explained, Value};
-use ottla_wire::tables::{MessageTable, TableSet};
+use ottla_wire::tables::{Direction, MessageTable, TableSet};
 use ottla_wire::{Message, Reader, Writer};
+use std::net::SocketAddr;
 
 /// Reads a message, writes it again, reads that again: the two values must print the same and write the same.
 /// Returns the message in its canonical bytes.
@@ -13,7 +17,9 @@ fn typed<M: Message + PartialEq + std::fmt::Debug>(
     w: &mut Writer,
 ) -> Result<String, String> {
     let message = M::decode(r, version).map_err(|why| why.to_string())?;
-    message.encode(w, version).unwrap_or_else(|why| panic!("what was read cannot be written: {why}\n{message:?}"));
+    message
+        .encode(w, version)
+        .unwrap_or_else(|why| panic!("what was read cannot be written: {why}\n{message:?}"));
     let written = message.to_bytes(version).unwrap();
     let mut again = Reader::new(written.clone());
     let second = M::decode(&mut again, version).unwrap_or_else(|why| panic!("{why}\n{message:?}"));
@@ -88,4 +94,34 @@ pub fn as_json(table: &'static MessageTable, version: i16, body: Vec<u8>) -> ser
 pub fn unhex(text: &str) -> Vec<u8> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
     digits.unwrap_or_default().chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+/// A capture file of two connections. The bytes are turns: a byte that says who speaks on which connection and whether the
+/// turn is lost, two for the length, and what is said.
+pub fn captured(mut said: &[u8]) -> Vec<u8> {
+    let mut writer = PcapngWriter::new();
+    let mut file = writer.header();
+    let server = SocketAddr::from(([127, 0, 0, 1], 9092));
+    let connection = |number: u8| Connection {
+        number: number.into(),
+        client: SocketAddr::from(([127, 0, 0, 1], 40_000 + u16::from(number))),
+        server,
+    };
+    let mut time = 0;
+    while let Some(([turn, high, low], rest)) = said.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes([*high, *low])).min(rest.len());
+        let (bytes, rest) = rest.split_at(length);
+        said = rest;
+        time += 1_000_000;
+        let connection = connection(turn >> 1 & 1);
+        let direction = if turn & 1 == 0 { Direction::Request } else { Direction::Response };
+        let packets = writer.data(&connection, direction, Time(time), bytes);
+        if turn >> 2 & 7 != 7 {
+            file.extend_from_slice(&packets);
+        }
+        if *turn == 0xff {
+            file.extend_from_slice(&writer.close(&connection, Time(time)));
+        }
+    }
+    file
 }
