@@ -236,7 +236,15 @@ impl<'a> Input<'a> {
 
     /// Record batches or null.
     pub(crate) fn records_or_null(&mut self, place: &mut Option<Records>, flex: bool, at: &At) -> Read<()> {
-        *place = self.shared(flex, at)?.map(Records::from);
+        match self.length(flex, at)? {
+            Some(length) => {
+                let from = self.position();
+                self.take(length, at)?;
+                // Straight into its place: see the top of this file.
+                place.get_or_insert_default().set(self.frame, from..from + length);
+            }
+            None => *place = None,
+        }
         Ok(())
     }
 

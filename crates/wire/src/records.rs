@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use std::fmt;
+use std::ops::Range;
 
 /// Record batches as they stand on the wire, in one chunk or several. Two are equal when their bytes are.
 #[derive(Clone, Default)]
@@ -20,6 +21,12 @@ impl Default for Chunks {
 }
 
 impl Records {
+    /// Takes that part of a frame, shared.
+    #[inline]
+    pub(crate) fn set(&mut self, frame: &Bytes, part: Range<usize>) {
+        self.0 = Chunks::One(frame.slice(part));
+    }
+
     /// The number of bytes.
     pub fn len(&self) -> usize {
         self.chunks().iter().map(Bytes::len).sum()
