@@ -3,6 +3,7 @@
 
 mod allowance;
 mod budget;
+mod complaints;
 mod connection;
 mod intake;
 mod outbox;

@@ -1,6 +1,7 @@
 //! Accepts connections, counts them, and ends them when the broker stops.
 
 use super::budget::Budget;
+use super::complaints::Complaints;
 use super::connection::{Connection, Guest};
 use super::intake::Intake;
 use super::outbox::Outbox;
@@ -78,7 +79,15 @@ impl Listening {
     ) -> io::Result<Listening> {
         let address = listener.local_addr()?;
         let (stop, stopping) = watch::channel(false);
-        let house = House { answerer, limits: Arc::new(limits), budget, stopping, accepted: 0 };
+        let house = House {
+            answerer,
+            limits: Arc::new(limits),
+            budget,
+            stopping,
+            accepted: 0,
+            turned_away: Complaints::default(),
+            misbehaved: Arc::default(),
+        };
         let accepting = tokio::spawn(house.accept_all(listener));
         Ok(Listening { address, stop, accepting })
     }
@@ -113,6 +122,8 @@ struct House<A> {
     budget: Arc<Budget>,
     stopping: watch::Receiver<bool>,
     accepted: u64,
+    turned_away: Complaints,
+    misbehaved: Arc<Complaints>,
 }
 
 impl<A: Answerer> House<A> {
@@ -145,7 +156,7 @@ impl<A: Answerer> House<A> {
         let most = self.limits.max_connections;
         if guests.len() >= most {
             self.answerer.came(Coming::TurnedAway);
-            tracing::warn!(%peer, "closed: max.connections ({most}) are open already");
+            self.turned_away.warn(peer, format_args!("max.connections ({most}) are open already"));
             return;
         }
         if let Err(error) = stream.set_nodelay(true) {
@@ -163,6 +174,7 @@ impl<A: Answerer> House<A> {
             Outbox::new(sink),
         );
         let stopping = self.stopping.clone();
+        let misbehaved = Arc::clone(&self.misbehaved);
         let open = Open::new(Arc::clone(&self.answerer));
         guests.spawn(async move {
             let _open = open;
@@ -170,7 +182,7 @@ impl<A: Answerer> House<A> {
             if closed.is_ordinary() {
                 tracing::debug!(%peer, "closed: {closed}");
             } else {
-                tracing::warn!(%peer, "closed: {closed}");
+                misbehaved.warn(peer, closed);
             }
         });
     }
