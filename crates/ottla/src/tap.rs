@@ -108,6 +108,15 @@ pub struct Seen {
     _room: Option<Room>,
 }
 
+impl Seen {
+    /// A frame that passed elsewhere, as a capture file tells of it: whole, without a header that is known.
+    pub fn elsewhere(connection: u64, is_request: bool, at: SystemTime, frame: Bytes) -> Seen {
+        let size = frame.len();
+        let (head, latency, note) = (None, None, None);
+        Seen { connection, is_request, at, frame, size, head, latency, rewritten: false, note, _room: None }
+    }
+}
+
 /// Why a tap did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {

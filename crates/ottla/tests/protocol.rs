@@ -7,6 +7,9 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use ottla_microscope::capture::PcapngWriter;
+use ottla_microscope::conversation::{Connection, Time};
+use ottla_wire::tables::Direction;
 use serde_json::Value;
 
 /// Runs a command line, split at blanks, with `input` on standard input.
@@ -282,4 +285,75 @@ fn a_reader_that_goes_away_is_no_failure() {
     let _ = child.stdin.take().unwrap().write_all(hex.as_bytes());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+/// A capture of two connections: Metadata on the one, a Fetch on the other whose answer has a fault.
+fn capture() -> Vec<u8> {
+    let frame = |line: &str| run(&format!("encode {line} --binary"), b"{}").stdout;
+    let connection = |number: u64| Connection {
+        number,
+        client: format!("10.0.0.{number}:40000").parse().unwrap(),
+        server: "10.0.0.9:9092".parse().unwrap(),
+    };
+    let (asks, answers) = (Direction::Request, Direction::Response);
+    let mut faulty = frame("Fetch --version 12 --response --correlation-id 8");
+    let last = faulty.len() - 1;
+    faulty[last] = 9;
+    let told = [
+        (1, asks, frame("Metadata --version 9 --correlation-id 7 --client-id me")),
+        (2, asks, frame("Fetch --version 12 --correlation-id 8 --client-id you")),
+        (2, answers, faulty),
+        (1, answers, frame("Metadata --version 9 --response --correlation-id 7")),
+    ];
+    let mut writer = PcapngWriter::new();
+    let mut file = writer.header();
+    for (at, (number, direction, bytes)) in (1_700_000_000_000_000_000..).step_by(1_000_000).zip(told) {
+        file.extend(writer.data(&connection(number), direction, Time(at), &bytes));
+    }
+    file
+}
+
+#[test]
+fn a_capture_is_a_line_a_frame() {
+    let (text, status, err) = fed("decode", &capture());
+    assert_eq!((status, err.as_str()), (3, "ottla: 1 of 4 frames are not as they should be.\n"));
+    let lines: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+    let head = |at: usize| lines[at][..6].join(" ");
+    assert_eq!(head(0), "22:13:20.000000 #1 -> Metadata v9 7");
+    assert_eq!(head(1), "22:13:20.001000 #2 -> Fetch v12 8");
+    assert_eq!(head(2), "22:13:20.002000 #2 <- Fetch v12 8");
+    assert!(lines[2].join(" ").contains("1.00 ms byte "), "{text}");
+    assert_eq!(head(3), "22:13:20.003000 #1 <- Metadata v9 7");
+}
+
+#[test]
+fn a_capture_is_filtered_and_has_trees_and_json() {
+    let (text, status, _) = fed("decode --filter client=m*", &capture());
+    assert_eq!((status, text.lines().count()), (0, 3), "{text}");
+    let (text, status, _) = fed("decode --tree --filter api=metadata", &capture());
+    assert!(status == 0 && text.contains("\nMetadataRequest "), "{text}");
+    let (text, status, _) = fed("decode --json", &capture());
+    assert_eq!(status, 3);
+    let frames: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&frames[0]["client"], &frames[0]["direction"]),
+        (&"10.0.0.1:40000".into(), &"request".into())
+    );
+    assert_eq!((&frames[3]["latencyUs"], &frames[3]["api"]), (&3000.into(), &"Metadata".into()));
+    assert!(frames[2]["faults"][0]["at"].is_u64(), "{}", frames[2]);
+    // What was captured can be sent again.
+    let again = fed("encode Metadata --version 9", frames[0].to_string().as_bytes()).0;
+    assert_eq!(again, fed("encode Metadata --version 9 --correlation-id 7 --client-id me", b"{}").0);
+}
+
+#[test]
+fn a_capture_that_is_cut_tells_what_it_has() {
+    let whole = capture();
+    let output = run("decode", &whole[..whole.len() - 10]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("ends inside a packet"));
+    assert!(text.lines().any(|line| line.contains("Fetch v12")), "{text}");
+    assert_eq!(fed("decode --port 9092", b"00").1, 1);
+    assert_eq!(fed("decode --api Fetch", &whole).1, 1);
 }

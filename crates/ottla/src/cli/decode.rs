@@ -1,27 +1,34 @@
 //! `ottla decode`: from bytes to what they say.
 
-use std::fs;
+mod capture;
+
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use capture::Shown;
 use clap::Args;
-use ottla_microscope::input::bytes_of;
+use ottla_microscope::capture::{Reading, Settings};
+use ottla_microscope::input::{bytes_of, hex};
 use ottla_microscope::names::Subject;
-use ottla_microscope::page::highest_version;
+use ottla_microscope::page::{self, highest_version};
 use ottla_microscope::schemas::Schemas;
-use ottla_microscope::stream::{Assume, Framed, Frames};
+use ottla_microscope::stream::{Assume, Frames};
 use ottla_microscope::{json, page_json};
 use ottla_wire::explain::{Explained, Fault, Options, message};
 use ottla_wire::tables::{Direction, MessageTable};
-use ottla_wire::{ApiInfo, Reader};
+use ottla_wire::{ApiInfo, ApiKey, Reader};
 use serde_json::{Map, Value};
 
 use super::failure::Failure;
 use super::out::Out;
 use super::schemas::{SchemaFiles, find};
+use super::tap::filter::{Filter, Filters};
+use super::tap::look::Looker;
+use super::tap::show::Show;
 
-/// Decode frames: hex, base64 or the bytes themselves, from a file or standard input, become trees, JSON or lines.
+/// Decode frames: hex, base64, the bytes themselves or a capture file become trees, JSON or lines.
 ///
 /// A stream of frames is split. Requests say what they are; a response is known by the correlation id of a request before it, or
 /// by --api, --version and --response. A frame that is not as it should be is shown up to the fault, and the fault says at which byte and
@@ -42,8 +49,15 @@ pub(crate) struct Decode {
     /// There is no size and no header in front of the message of --api.
     #[arg(long, requires = "api")]
     body_only: bool,
+    /// Of a capture file: the port of the broker, where the packets do not tell client and broker apart.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Of a capture file: show only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *.
+    /// The same key twice means either, different keys mean both.
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',')]
+    filter: Vec<Filter>,
     #[command(flatten)]
-    show: Show,
+    show: ShowFlags,
     #[command(flatten)]
     schemas: SchemaFiles,
 }
@@ -51,16 +65,25 @@ pub(crate) struct Decode {
 /// How to show a frame.
 #[derive(Args)]
 #[group(multiple = false)]
-struct Show {
+struct ShowFlags {
     /// A JSON object a frame, which `ottla encode` takes; records are opened beside their bytes.
     #[arg(long)]
     json: bool,
-    /// A tree a frame, which is the default.
+    /// A tree a frame, which is the default but for capture files.
     #[arg(long)]
     tree: bool,
-    /// A line a frame.
+    /// A line a frame, which is the default of capture files.
     #[arg(long)]
     summary: bool,
+}
+
+/// Bytes that say what a file is.
+const MAGIC: usize = 4;
+
+/// Whether a file begins as pcap, with micro- or nanoseconds in either byte order, or as pcapng.
+fn is_capture(head: &[u8]) -> bool {
+    const BEGINNINGS: [u32; 5] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xd4c3_b2a1, 0x4d3c_b2a1, 0x0a0d_0d0a];
+    head.first_chunk().is_some_and(|head| BEGINNINGS.contains(&u32::from_be_bytes(*head)))
 }
 
 /// What was met so far.
@@ -73,33 +96,64 @@ struct Count {
 impl Decode {
     pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
         let schemas = self.schemas.read()?;
-        let (_, bytes) = bytes_of(&self.input()?);
-        if bytes.is_empty() {
-            return Err(Failure::new("there are no bytes to decode")
-                .remedy("Give hex, base64 or the bytes themselves."));
+        let (mut from, name) = self.open()?;
+        let cannot_read = |error: io::Error| Failure::new(format!("cannot read {name}: {error}"));
+        let mut head = Vec::new();
+        from.by_ref().take(MAGIC as u64).read_to_end(&mut head).map_err(cannot_read)?;
+        if is_capture(&head) {
+            return self.capture(&schemas, &mut head.chain(from), out)?.outcome();
         }
-        let mut count = Count::default();
-        match self.subject(&schemas)? {
-            Some(Assumed::Body(table, version)) => self.body(table, version, &bytes, &mut count, out)?,
-            Some(Assumed::Frames(assume)) => self.frames(&schemas, bytes, assume, &mut count, out)?,
-            None => self.frames(&schemas, bytes, Assume::Mixed, &mut count, out)?,
-        }
-        count.outcome()
+        from.read_to_end(&mut head).map_err(cannot_read)?;
+        self.bytes(&schemas, &head.into(), out)?.outcome()
     }
 
-    fn input(&self) -> Result<Bytes, Failure> {
-        let bytes = match &self.file {
-            Some(path) if path.as_os_str() != "-" => fs::read(path)
-                .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?,
-            _ => {
-                let mut bytes = Vec::new();
-                io::stdin()
-                    .read_to_end(&mut bytes)
-                    .map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
-                bytes
+    /// What to read from, and what to call it.
+    fn open(&self) -> Result<(Box<dyn Read>, String), Failure> {
+        match &self.file {
+            Some(path) if path.as_os_str() != "-" => {
+                let name = path.display().to_string();
+                let file = File::open(path);
+                let file = file.map_err(|error| Failure::new(format!("cannot open {name}: {error}")))?;
+                Ok((Box::new(file), name))
             }
+            _ => Ok((Box::new(io::stdin()), "standard input".to_owned())),
+        }
+    }
+
+    fn capture(&self, schemas: &Schemas, from: &mut dyn Read, out: &mut Out) -> Result<Count, Failure> {
+        if self.api.is_some() {
+            return Err(Failure::new("a capture file says itself what its frames are")
+                .remedy("Leave out --api; --filter api=NAME shows only one API."));
+        }
+        let reading = Reading::new(Settings { port: self.port, ..Settings::default() });
+        let shown = Shown {
+            schemas,
+            filters: Filters::new(self.filter.clone()),
+            looker: Looker::new(schemas.tables(), self.show.tree),
+            show: Show::new(self.show.json, false),
+            json: self.show.json,
+            count: Count::default(),
+            out,
         };
-        Ok(bytes.into())
+        shown.read(from, reading)
+    }
+
+    fn bytes(&self, schemas: &Schemas, input: &Bytes, out: &mut Out) -> Result<Count, Failure> {
+        if self.port.is_some() || !self.filter.is_empty() {
+            return Err(Failure::new("--port and --filter are for capture files, and this is none"));
+        }
+        let (_, bytes) = bytes_of(input);
+        if bytes.is_empty() {
+            return Err(Failure::new("there are no bytes to decode")
+                .remedy("Give hex, base64, the bytes themselves or a capture file."));
+        }
+        let mut count = Count::default();
+        match self.subject(schemas)? {
+            Some(Assumed::Body(table, version)) => self.body(table, version, &bytes, &mut count, out)?,
+            Some(Assumed::Frames(assume)) => self.frames(schemas, bytes, assume, &mut count, out)?,
+            None => self.frames(schemas, bytes, Assume::Mixed, &mut count, out)?,
+        }
+        Ok(count)
     }
 
     fn subject(&self, schemas: &Schemas) -> Result<Option<Assumed>, Failure> {
@@ -134,7 +188,7 @@ impl Decode {
         out: &mut Out,
     ) -> Result<(), Failure> {
         let explained = message(table, version, bytes, &Options::default());
-        count.add(&explained);
+        count.frame(explained.faults().is_empty());
         if self.show.json && explained.faults().is_empty() {
             let mut reader = Reader::new(bytes.clone());
             if let Ok(shown) = json::decode(table, version, &mut reader, json::Options { opened: true }) {
@@ -166,9 +220,11 @@ impl Decode {
             Options::default()
         };
         for frame in Frames::new(schemas.tables(), bytes, assume, &options) {
-            count.add(&frame.explained);
+            count.frame(frame.explained.faults().is_empty());
             if self.show.json {
-                out.json_line(&frame_json(schemas, &frame))?;
+                let (bytes, explained) = (frame.explained.source(0), Some(&frame.explained));
+                let shown = described(schemas, frame.direction, frame.api, bytes, explained);
+                out.json_line(&Value::Object(shown))?;
             } else if self.show.summary {
                 out.line(frame.summary(schemas.tables()))?;
             } else {
@@ -206,32 +262,34 @@ fn print_faults(explained: &Explained, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// A frame as JSON; one with faults also has them, and its tree if it cannot be read as a message.
-fn frame_json(schemas: &Schemas, frame: &Framed) -> Value {
+fn described(
+    schemas: &Schemas,
+    direction: Direction,
+    api: Option<(ApiKey, i16)>,
+    bytes: &Bytes,
+    explained: Option<&Explained>,
+) -> Map<String, Value> {
     let (tables, options) = (schemas.tables(), json::Options { opened: true });
-    let bytes = frame.explained.source(0);
-    let read = match (frame.direction, frame.api) {
+    let read = match (direction, api) {
         (Direction::Request, _) => json::decode_request(tables, bytes, options).ok(),
         (Direction::Response, Some((key, version))) => {
             tables.api(key).and_then(|api| json::decode_response(api, version, bytes, options).ok())
         }
         (Direction::Response, None) => None,
     };
-    let direction = match frame.direction {
-        Direction::Request => "request",
-        Direction::Response => "response",
-    };
-    let mut shown = Map::new();
-    shown.insert("direction".to_owned(), direction.into());
-    match read {
-        Some(Value::Object(read)) => {
+    let name = page::direction_name(direction).to_ascii_lowercase();
+    let mut shown = Map::from_iter([("direction".to_owned(), name.into())]);
+    match (read, explained) {
+        (Some(Value::Object(read)), explained) => {
             shown.extend(read);
-            if !frame.explained.faults().is_empty() {
-                shown.insert("faults".to_owned(), faults(frame.explained.faults()));
+            if let Some(found) = explained.map(Explained::faults).filter(|found| !found.is_empty()) {
+                shown.insert("faults".to_owned(), faults(found));
             }
         }
-        _ => shown.extend(faulty(&frame.explained)),
+        (_, Some(explained)) => shown.extend(faulty(explained)),
+        (_, None) => drop(shown.insert("bytes".to_owned(), hex(bytes).into())),
     }
-    Value::Object(shown)
+    shown
 }
 
 /// What is known of bytes that are no message.
@@ -252,9 +310,9 @@ fn faults(faults: &[Fault]) -> Value {
 }
 
 impl Count {
-    fn add(&mut self, explained: &Explained) {
+    fn frame(&mut self, is_well: bool) {
         self.frames += 1;
-        self.faulty += u64::from(!explained.faults().is_empty());
+        self.faulty += u64::from(!is_well);
     }
 
     fn outcome(&self) -> Result<(), Failure> {

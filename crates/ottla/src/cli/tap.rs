@@ -1,15 +1,16 @@
 //! `ottla tap`: a proxy that shows what clients and brokers say to each other.
 
 mod capture;
-mod filter;
-mod look;
-mod show;
+pub(super) mod filter;
+pub(super) mod look;
+pub(super) mod show;
 mod summary;
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ottla::tap::{Event, Seen, Tap as Running};
+use ottla_wire::tables::TableSet;
 use tokio::sync::mpsc::Receiver;
 
 use super::failure::Failure;
@@ -75,7 +76,7 @@ impl Tap {
         let mut session = Session {
             out,
             filters: Filters::new(self.filter),
-            looker: Looker::new(self.tree),
+            looker: Looker::new(TableSet::built_in(), self.tree),
             show,
             summary: Summary::default(),
             capture,

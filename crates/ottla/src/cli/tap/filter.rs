@@ -12,7 +12,7 @@ const MOST: usize = 4096;
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Filter {
+pub(in crate::cli) enum Filter {
     Api(ApiKey),
     Client(String),
     Topic(String),
@@ -47,7 +47,7 @@ fn is_like(name: &str, pattern: &str) -> bool {
 
 /// All conditions: of one kind any must hold, of different kinds all.
 #[derive(Debug, Default)]
-pub(super) struct Filters {
+pub(in crate::cli) struct Filters {
     apis: Vec<ApiKey>,
     clients: Vec<String>,
     topics: Vec<String>,
@@ -56,7 +56,7 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    pub(super) fn new(all: Vec<Filter>) -> Filters {
+    pub(in crate::cli) fn new(all: Vec<Filter>) -> Filters {
         let mut filters = Filters::default();
         for one in all {
             match one {
@@ -69,7 +69,7 @@ impl Filters {
     }
 
     /// Whether the header fits; what is left to know are the topics.
-    pub(super) fn may_fit(&self, seen: &Seen) -> bool {
+    pub(in crate::cli) fn may_fit(&self, seen: &Seen) -> bool {
         let Some(head) = &seen.head else { return self.apis.is_empty() && self.clients.is_empty() };
         let id = head.client_id.as_deref().unwrap_or_default();
         (self.apis.is_empty() || self.apis.contains(&head.key))
@@ -77,7 +77,7 @@ impl Filters {
     }
 
     /// Whether the frame is about a topic asked for, or answers a request that is.
-    pub(super) fn fits(&mut self, seen: &Seen, topics: &BTreeSet<String>) -> bool {
+    pub(in crate::cli) fn fits(&mut self, seen: &Seen, topics: &BTreeSet<String>) -> bool {
         if self.topics.is_empty() {
             return true;
         }
@@ -94,7 +94,7 @@ impl Filters {
     }
 
     /// Forgets a connection.
-    pub(super) fn closed(&mut self, connection: u64) {
+    pub(in crate::cli) fn closed(&mut self, connection: u64) {
         self.asked.remove(&connection);
     }
 }

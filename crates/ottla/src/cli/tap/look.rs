@@ -12,19 +12,19 @@ const MOST_NAMES: usize = 100_000;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(in crate::cli) struct Look {
     /// Error codes other than 0, and how often.
-    pub(super) errors: BTreeMap<i16, usize>,
+    pub(in crate::cli) errors: BTreeMap<i16, usize>,
     /// Topics that are named, also by their ids when a frame before has told both.
-    pub(super) topics: BTreeSet<String>,
+    pub(in crate::cli) topics: BTreeSet<String>,
     /// What is wrong with the bytes.
-    pub(super) faults: Vec<String>,
+    pub(in crate::cli) faults: Vec<String>,
     /// The whole of it, when asked for.
-    pub(super) tree: Option<String>,
+    pub(in crate::cli) tree: Option<String>,
 }
 
 /// Whether a frame may tell the names and ids of topics, and so what later frames with ids alone are about.
-pub(super) fn names_topics(seen: &Seen) -> bool {
+pub(in crate::cli) fn names_topics(seen: &Seen) -> bool {
     let key = seen.head.as_ref().map(|head| head.key);
     let tells =
         [ApiKey::METADATA, ApiKey::CREATE_TOPICS, ApiKey::DESCRIBE_TOPIC_PARTITIONS].map(Some).contains(&key);
@@ -32,7 +32,8 @@ pub(super) fn names_topics(seen: &Seen) -> bool {
 }
 
 /// Looks into frames one by one.
-pub(super) struct Looker {
+pub(in crate::cli) struct Looker {
+    tables: &'static TableSet,
     options: Options,
     tree: bool,
     /// By message, the fields that hold names of topics.
@@ -40,16 +41,16 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    pub(super) fn new(tree: bool) -> Looker {
+    pub(in crate::cli) fn new(tables: &'static TableSet, tree: bool) -> Looker {
         // What a line says stands outside of records.
         let options = Options { records: tree, nested: tree, ..Options::default() };
-        Looker { options, tree, fields: BTreeMap::new() }
+        Looker { tables, options, tree, fields: BTreeMap::new() }
     }
 
-    pub(super) fn look(&mut self, seen: &Seen) -> Look {
+    pub(in crate::cli) fn look(&mut self, seen: &Seen) -> Look {
         let is_whole = seen.frame.len() == seen.size;
         let Some(head) = seen.head.as_ref().filter(|_| is_whole) else { return Look::default() };
-        let set = TableSet::built_in();
+        let set = self.tables;
         let explained = if seen.is_request {
             explain::request(set, &seen.frame, &self.options)
         } else {
@@ -73,7 +74,10 @@ impl Looker {
 
     /// Collects topics, and learns which name has which id where both stand in one struct.
     fn topics(&mut self, explained: &Explained, key: ApiKey, is_request: bool, look: &mut Look) {
-        let fields = self.fields.entry((key, is_request)).or_insert_with(|| topic_fields(key, is_request));
+        let fields = self
+            .fields
+            .entry((key, is_request))
+            .or_insert_with(|| topic_fields(self.tables, key, is_request));
         let names = &mut self.options.topics;
         let mut last: Option<(u8, String)> = None;
         for node in explained.nodes() {
@@ -103,8 +107,8 @@ impl Looker {
 }
 
 /// The fields of a message that hold names of topics.
-fn topic_fields(key: ApiKey, is_request: bool) -> BTreeSet<&'static str> {
-    let message = key.info().and_then(|info| if is_request { info.request } else { info.response });
+fn topic_fields(tables: &TableSet, key: ApiKey, is_request: bool) -> BTreeSet<&'static str> {
+    let message = tables.api(key).and_then(|info| if is_request { info.request } else { info.response });
     let mut found = BTreeSet::new();
     if let Some(message) = message {
         walk(message.root, &mut found);

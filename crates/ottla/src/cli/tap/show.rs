@@ -11,7 +11,7 @@ use super::look::Look;
 use crate::cli::out::Out;
 
 /// How frames are shown.
-pub(super) struct Show {
+pub(in crate::cli) struct Show {
     /// As JSON objects, else as lines.
     json: bool,
     /// With their bytes.
@@ -21,11 +21,11 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) fn new(json: bool, bytes: bool) -> Show {
+    pub(in crate::cli) fn new(json: bool, bytes: bool) -> Show {
         Show { json, bytes, heading: !json }
     }
 
-    pub(super) fn frame(&mut self, out: &mut Out, seen: &Seen, look: &Look) -> io::Result<()> {
+    pub(in crate::cli) fn frame(&mut self, out: &mut Out, seen: &Seen, look: &Look) -> io::Result<()> {
         if self.json {
             let mut object = object(seen, look);
             if self.bytes {
@@ -126,7 +126,7 @@ fn object(seen: &Seen, look: &Look) -> Value {
 }
 
 /// A point in time as RFC 3339 writes it, in UTC with microseconds.
-fn utc(at: SystemTime) -> String {
+pub(in crate::cli) fn utc(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     let (year, month, day) = date(days);
