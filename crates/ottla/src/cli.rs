@@ -16,6 +16,7 @@ mod group;
 mod out;
 mod produce;
 mod schemas;
+mod site;
 mod tap;
 mod topic;
 mod txn;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Apis(apis::Apis),
     Errors(errors::Errors),
     Explain(explain::Explain),
+    /// Write the reference as static pages.
+    Site(site::WriteSite),
     Encode(encode::Encode),
     Decode(decode::Decode),
     Tap(tap::Tap),
@@ -125,6 +128,7 @@ fn execute(command: Command, out: &mut Out) -> Result<(), Failure> {
             Command::Apis(command) => command.run(out),
             Command::Errors(command) => command.run(out),
             Command::Explain(command) => command.run(out),
+            Command::Site(command) => command.run(out),
             Command::Encode(command) => command.run(out),
             Command::Decode(command) => command.run(out),
             Command::Tap(command) => command.run(out).await,

@@ -181,7 +181,8 @@ pub(crate) fn typed(content_type: &'static str, text: impl IntoResponse) -> Resp
     response
 }
 
-fn failed(why: &str) -> Response {
+/// What is sent instead of a page that cannot be written.
+pub(crate) fn failed(why: &str) -> Response {
     tracing::error!(%why, "a page cannot be written, which is a bug in the broker");
     (StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be written, which is a bug in the broker\n")
         .into_response()

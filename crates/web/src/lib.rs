@@ -15,7 +15,9 @@ mod pages;
 mod routes;
 mod server;
 mod shell;
+mod site;
 
 pub use app::App;
 pub use routes::routes;
 pub use server::Web;
+pub use site::{Failed, Site};

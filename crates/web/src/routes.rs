@@ -2,8 +2,9 @@
 
 use crate::App;
 use crate::asked::{JSON, Refusal, page, typed};
-use crate::{guard, health, metrics, pages, shell};
+use crate::{guard, health, metrics, pages, shell, site};
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
@@ -17,6 +18,11 @@ pub fn routes(app: Arc<App>) -> Router {
         .route("/ready", get(health::ready))
         .route("/metrics", get(metrics::metrics))
         .route("/style.css", get(async || typed("text/css; charset=utf-8", shell::STYLE)))
+        .route("/decode", get(site::decode::form).post(site::decode::decode))
+        .layer(DefaultBodyLimit::max(site::decode::MOST_BYTES))
+        .route("/reference", get(site::serve::top))
+        .route("/reference/", get(site::serve::top))
+        .route("/reference/{*name}", get(site::serve::file))
         .route("/refresh.js", get(async || typed("text/javascript; charset=utf-8", shell::SCRIPT)));
     broker_pages(router)
         .fallback(nothing_here)

@@ -33,6 +33,8 @@ const ENTRIES: &[Entry] = &[
     Entry { name: "Groups", path: "/groups" },
     Entry { name: "Transactions", path: "/transactions" },
     Entry { name: "Frames", path: "/frames" },
+    Entry { name: "APIs", path: "/reference/" },
+    Entry { name: "Decode", path: "/decode" },
 ];
 
 impl Shell {

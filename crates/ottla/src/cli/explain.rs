@@ -10,6 +10,7 @@ use ottla_microscope::page::{self, Page};
 use ottla_microscope::page_json;
 use ottla_microscope::schemas::Schemas;
 use ottla_microscope::text::{self, Paint, Parts};
+use ottla_web::Site;
 use ottla_wire::tables::{Direction, MessageTable};
 use ottla_wire::{ApiInfo, Versions};
 use serde_json::{Value, json};
@@ -40,6 +41,9 @@ pub(crate) struct Explain {
     /// Print JSON: facts, bytes, trees, fields, schemas.
     #[arg(long, conflicts_with_all = ["bytes", "tree", "schema"])]
     json: bool,
+    /// Print one HTML page that stands alone: grid and tree, linked with each other, and schema.
+    #[arg(long, conflicts_with_all = ["json", "diff", "bytes", "tree", "schema"])]
+    html: bool,
     /// What changed from version A to version B: fields, null, tags, headers, sizes.
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["version", "bytes", "tree", "schema"])]
     diff: Vec<i16>,
@@ -134,6 +138,11 @@ impl Explain {
         if self.json {
             return Ok(out.json(&page_json::page(&page))?);
         }
+        if self.html {
+            let site = Site::new(schemas.clone(), ottla_broker::served_versions);
+            let html = site.alone(&page).map_err(|why| Failure::new(why.to_string()))?;
+            return Ok(out.bytes(html.as_bytes())?);
+        }
         Ok(out.bytes(text::page(&page, self.parts.parts(), self.color.paint()).as_bytes())?)
     }
 
@@ -157,7 +166,13 @@ impl Explain {
 
     /// A message that stands in no frame of its own: its fields and its schema.
     fn message(&self, schemas: &Schemas, table: &'static MessageTable, out: &mut Out) -> Result<(), Failure> {
-        if !self.diff.is_empty() || self.parts.bytes || self.parts.tree || self.request || self.response {
+        if !self.diff.is_empty()
+            || self.html
+            || self.parts.bytes
+            || self.parts.tree
+            || self.request
+            || self.response
+        {
             return Err(Failure::new(format!("{} stands in no frame of its own", table.name))
                 .remedy("Without flags its fields and schema are shown."));
         }

@@ -109,7 +109,9 @@ impl Explained {
         out
     }
 
-    fn rows(&self) -> Vec<[String; 5]> {
+    /// The cells of [`Explained::tree`], a row for each node: the label with its branches in front, type, value, position, and
+    /// meaning, cut to fit a line.
+    pub fn rows(&self) -> Vec<[String; 5]> {
         let mut rows = Vec::with_capacity(self.nodes().len());
         // For each depth, whether the node last met there has a sibling behind it.
         let mut follows: Vec<bool> = Vec::new();

@@ -1,0 +1,214 @@
+//! The templates of the reference and what they are filled with.
+
+use super::view::FrameView;
+use super::{Sheet, Site, versions};
+use askama::Template;
+use ottla_microscope::diff::{Change, diff};
+use ottla_microscope::page::{FieldRow, Page, Side, direction_name, fields, flexible, highest_version};
+use ottla_wire::tables::{Direction, MessageKind, MessageTable, smallest_of};
+use ottla_wire::{ApiInfo, ApiKey, ErrorCode, Versions};
+
+/// Error codes that the broker's answers may carry, by API: `cargo xtask apis` gathers them from the broker's source.
+const ERRORS: &str = include_str!("../../data/errors.tsv");
+/// The versions that stock clients use: `cargo xtask e2e --through-tap` writes them down.
+const CLIENTS: &str = include_str!("../../data/clients.tsv");
+
+/// The codes that this broker's answer to an API may carry, ascending.
+fn known_errors(key: ApiKey) -> Vec<ErrorCode> {
+    let names = ERRORS.lines().filter_map(|line| line.split_once('\t')).find(|(api, _)| *api == key.name());
+    let names: Vec<&str> = names.map_or_else(Vec::new, |(_, names)| names.split(' ').collect());
+    ErrorCode::all().filter(|code| names.contains(&code.name())).collect()
+}
+
+/// The stock clients that use an API, each with its versions.
+fn clients(api: &ApiInfo) -> Vec<(&'static str, &'static str)> {
+    let rows = CLIENTS.lines().filter_map(|line| {
+        let mut columns = line.split('\t');
+        Some((columns.next()?, columns.next()?, columns.next()?))
+    });
+    rows.filter(|(name, _, _)| *name == api.name).map(|(_, client, versions)| (client, versions)).collect()
+}
+
+/// A sentence from a meaning: a capital in front, a full stop behind.
+fn sentence(about: &str) -> String {
+    let mut chars = about.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).chain(['.']).collect(),
+        None => String::new(),
+    }
+}
+
+/// The page of an API at a version.
+#[derive(Template)]
+#[template(path = "api.html")]
+pub(super) struct ApiPage<'a> {
+    sheet: Sheet,
+    page: &'a Page,
+    versions: Vec<i16>,
+    served: Option<Versions>,
+    sides: Vec<Shown<'a>>,
+    changes: Vec<Change>,
+    errors: Vec<ErrorCode>,
+    clients: Vec<(&'static str, &'static str)>,
+}
+
+/// A request or response on a page.
+struct Shown<'a> {
+    heading: &'static str,
+    about: String,
+    side: &'a Side,
+    view: FrameView,
+}
+
+impl<'a> ApiPage<'a> {
+    pub(super) fn new(site: &Site, page: &'a Page, inline: bool) -> ApiPage<'a> {
+        let mut sheet = site.sheet(page.api.name, "", "../../");
+        sheet.inline = inline;
+        let sides = page.sides().map(|side| Shown {
+            heading: direction_name(side.direction),
+            about: sentence(side.message.about),
+            side,
+            view: FrameView::new(direction_name(side.direction).to_ascii_lowercase(), &side.explained),
+        });
+        let before = versions(page.api).contains(&(page.version - 1));
+        let changes = if before { diff(page.api, page.version - 1, page.version) } else { Vec::new() };
+        ApiPage {
+            sheet,
+            page,
+            versions: versions(page.api),
+            served: (site.served)(page.api.key),
+            sides: sides.collect(),
+            changes,
+            errors: known_errors(page.api.key),
+            clients: clients(page.api),
+        }
+    }
+
+    fn is_unstable(&self, version: &i16) -> bool {
+        !self.page.api.stable_versions().contains(*version)
+    }
+
+    fn side_name(&self, change: &Change) -> &'static str {
+        match change.direction {
+            Direction::Request => "Request",
+            Direction::Response => "Response",
+        }
+    }
+}
+
+/// The list of all APIs.
+#[derive(Template)]
+#[template(path = "reference_index.html")]
+pub(super) struct Index {
+    sheet: Sheet,
+    rows: Vec<IndexRow>,
+    messages: Vec<(&'static str, &'static str)>,
+}
+
+struct IndexRow {
+    key: i16,
+    name: &'static str,
+    about: &'static str,
+    versions: Vec<i16>,
+    flexible: String,
+    served: String,
+    request_size: String,
+    response_size: String,
+}
+
+impl Index {
+    pub(super) fn new(site: &Site) -> Index {
+        let rows = site.schemas.tables().apis().iter().map(|api| {
+            let size = |direction| {
+                let version = highest_version(api, Some(direction));
+                let frame = version.and_then(|version| smallest_of(api, direction, version));
+                frame.map_or_else(String::new, |frame| frame.len().to_string())
+            };
+            IndexRow {
+                key: api.key.0,
+                name: api.name,
+                about: api.request.map_or("", |table| table.about),
+                versions: versions(api),
+                flexible: flexible(api.request_flexible),
+                served: (site.served)(api.key).map_or_else(String::new, |versions| versions.to_string()),
+                request_size: size(Direction::Request),
+                response_size: size(Direction::Response),
+            }
+        });
+        Index {
+            sheet: site.sheet("The Kafka protocol, byte by byte", "APIs", ""),
+            rows: rows.collect(),
+            messages: site.messages().map(|table| (table.name, table.about)).collect(),
+        }
+    }
+}
+
+/// The list of all error codes.
+#[derive(Template)]
+#[template(path = "reference_errors.html")]
+pub(super) struct Errors {
+    sheet: Sheet,
+    codes: Vec<ErrorCode>,
+}
+
+impl Errors {
+    pub(super) fn new(site: &Site) -> Errors {
+        Errors { sheet: site.sheet("Error codes", "Error codes", ""), codes: ErrorCode::all().collect() }
+    }
+}
+
+/// A message that is neither request nor response.
+#[derive(Template)]
+#[template(path = "reference_message.html")]
+pub(super) struct MessagePage {
+    sheet: Sheet,
+    table: &'static MessageTable,
+    about: String,
+    kind: &'static str,
+    flexible: String,
+    versions: Vec<(i16, Vec<Row>)>,
+    schema: String,
+}
+
+/// A field of a message.
+struct Row {
+    name: String,
+    ty: String,
+    about: &'static str,
+}
+
+fn row(FieldRow { depth, field }: FieldRow, version: i16) -> Row {
+    let mut ty = field.ty.to_string();
+    if field.nullable.contains(version) {
+        ty.push_str(", nullable");
+    }
+    if let Some(tag) = field.tag.filter(|_| field.is_tagged(version)) {
+        ty.push_str(&format!(", tag {tag}"));
+    }
+    Row { name: format!("{}{}", "    ".repeat(depth), field.name), ty, about: field.about }
+}
+
+impl MessagePage {
+    pub(super) fn new(site: &Site, table: &'static MessageTable) -> MessagePage {
+        let kind = match table.kind {
+            MessageKind::Request => "request",
+            MessageKind::Response => "response",
+            MessageKind::Header => "header, in front of requests or responses",
+            MessageKind::Data => "data, inside other messages or records",
+            MessageKind::CoordinatorKey => "key of a record of an internal topic",
+            MessageKind::CoordinatorValue => "value of a record of an internal topic",
+        };
+        let rows = |version| {
+            (version, fields(table, version).into_iter().map(|field| row(field, version)).collect())
+        };
+        MessagePage {
+            sheet: site.sheet(table.name, "", "../"),
+            about: sentence(table.about),
+            kind,
+            flexible: flexible(table.flexible),
+            versions: table.versions.iter().rev().map(rows).collect(),
+            schema: site.schemas.text(table.name).unwrap_or_default().to_owned(),
+            table,
+        }
+    }
+}
