@@ -12,6 +12,7 @@ const BROKER: &[(&str, &str)] = &[
     ("Topics", "/topics"),
     ("Groups", "/groups"),
     ("Transactions", "/transactions"),
+    ("Frames", "/frames"),
     ("Decode", "/decode"),
 ];
 

@@ -52,7 +52,7 @@ pub(crate) struct NodeRow {
     pub(crate) position: String,
     pub(crate) about: String,
     pub(crate) class: &'static str,
-    /// First byte and number of bytes in the frame, unless it lies in what was decompressed.
+    /// First byte and number of bytes in the frame, unless it has none there.
     pub(crate) span: Option<(u32, u32)>,
     pub(crate) noted: bool,
 }
@@ -82,7 +82,7 @@ impl FrameView {
                 position,
                 about: about(explained, id),
                 class: class(node.region),
-                span: (node.source == 0).then_some((node.at, node.size)),
+                span: (node.source == 0 && node.size > 0).then_some((node.at, node.size)),
                 noted: node.note.is_some(),
             })
             .collect();
