@@ -5,5 +5,6 @@
 mod conversations;
 mod files;
 mod hostile;
+mod real;
 mod speed;
 mod support;
