@@ -71,6 +71,18 @@ fn what_does_not_fit_is_named_by_its_path() {
 }
 
 #[test]
+fn a_tag_that_the_schema_knows_is_not_unknown() {
+    // Tag 0 is a field of version 1, tag 1 of version 2 alone: neither may come in by the back door.
+    let table = TableSet::built_in().message("BrokerHeartbeatRequest").unwrap();
+    let with = |tag| json!({ "_unknownTaggedFields": [{ "tag": tag, "data": "" }] });
+    for (tag, name) in [(0, "offlineLogDirs"), (1, "cordonedLogDirs")] {
+        let refused = json::encode(table, 1, &with(tag)).unwrap_err().to_string();
+        assert_eq!(refused, format!("_unknownTaggedFields: tag {tag} is known: {name}"));
+    }
+    assert!(json::encode(table, 1, &with(2)).is_ok());
+}
+
+#[test]
 fn a_value_that_the_version_lacks_is_refused_unless_ignorable() {
     let set = TableSet::built_in();
     let table = set.message("InitProducerIdRequest").unwrap();

@@ -108,7 +108,7 @@ impl Encoder {
                 return self.at(&name, |inner| Err(inner.error(problem)));
             }
         }
-        let unknown = object.get(UNKNOWN_TAGS).map_or(Ok(Vec::new()), |list| self.unknown(list))?;
+        let unknown = object.get(UNKNOWN_TAGS).map_or(Ok(Vec::new()), |list| self.unknown(table, list))?;
         self.section(w, tagged, unknown)
     }
 
@@ -154,7 +154,8 @@ impl Encoder {
         Ok(())
     }
 
-    fn unknown(&mut self, list: &Value) -> Done<Vec<(u32, Bytes)>> {
+    /// The tagged fields that the schema must not know, in any version: readers would take them for its own.
+    fn unknown(&mut self, table: &StructTable, list: &Value) -> Done<Vec<(u32, Bytes)>> {
         self.at(UNKNOWN_TAGS, |inner| {
             let Value::Array(list) = list else { return Err(inner.expected("a list of tags", list)) };
             let one = |entry: &Value| {
@@ -164,7 +165,14 @@ impl Encoder {
                 tag.zip(data.map(Bytes::from))
             };
             let what = "an entry like {\"tag\": 7, \"data\": \"<base64>\"}";
-            list.iter().map(|entry| one(entry).ok_or_else(|| inner.expected(what, entry))).collect()
+            let check = |entry: &Value| {
+                let (tag, data) = one(entry).ok_or_else(|| inner.expected(what, entry))?;
+                match table.fields.iter().find(|field| field.tag == Some(tag)) {
+                    Some(field) => Err(inner.error(format!("tag {tag} is known: {}", json_name(field.name)))),
+                    None => Ok((tag, data)),
+                }
+            };
+            list.iter().map(check).collect()
         })
     }
 

@@ -134,17 +134,14 @@ fn tag_section(sites: &[Site<'_>], whole: &str) -> String {
     put!(out, "let mut unknown = self.unknown_tags.cursor();");
     for site in &tagged {
         let Some(tag) = site.member.tag else { continue };
-        let flexible = site.item.versions.and(site.message.flexible);
         put!(out, "if tag_{tag} {{ w.unknown_below(&mut unknown, {tag}, {whole})?;");
         put!(
             out,
             "let mark = w.begin_tag({tag}); {} w.end_tag(mark, {whole})?; }}",
             write(site, site.member.tagged, true)
         );
-        match Test::of(site.member.tagged, flexible) {
-            Test::When(test) => put!(out, "if {test} {{ w.reserve_tag(&mut unknown, {tag}, {whole})?; }}"),
-            _ => put!(out, "w.reserve_tag(&mut unknown, {tag}, {whole})?;"),
-        }
+        // In versions without the field too: reading refuses its tag there.
+        put!(out, "w.reserve_tag(&mut unknown, {tag}, {whole})?;");
     }
     put!(out, "w.unknown_rest(&mut unknown, {whole})?;");
     out

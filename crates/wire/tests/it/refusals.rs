@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use ottla_wire::messages::fetch_request::FetchTopic;
 use ottla_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, FetchRequest, FetchResponse, JoinGroupRequest, MetadataRequest,
-    ProduceRequest, SaslHandshakeRequest,
+    ApiVersionsRequest, ApiVersionsResponse, BrokerHeartbeatRequest, FetchRequest, FetchResponse,
+    JoinGroupRequest, MetadataRequest, ProduceRequest, SaslHandshakeRequest,
 };
 use ottla_wire::{
     ApiKey, DecodeProblem, EncodeProblem, ErrorCode, Message, Numbers, Reader, Records, Text, Uuid, Versions,
@@ -102,6 +102,10 @@ fn unknown_tags_are_kept_in_order_among_known_ones() {
     let mut known = FetchRequest::default();
     known.unknown_tags.push(0, Bytes::new());
     assert_eq!(encode(&known, 12), Err(EncodeProblem::Tag(0)));
+    // Tag 1 is a field of version 2; in version 1 reading refuses it, so it must not be written either.
+    let mut later = BrokerHeartbeatRequest::default();
+    later.unknown_tags.push(1, Bytes::new());
+    assert_eq!(encode(&later, 1), Err(EncodeProblem::Tag(1)));
 }
 
 #[test]
