@@ -1,5 +1,7 @@
 //! `cargo xtask apis`: gathers what the file of each API says of itself into docs/apis.md, the compatibility page.
 
+mod errors;
+
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -22,17 +24,19 @@ struct Served {
     left_out: String,
 }
 
-/// Writes or checks the page.
+/// Writes or checks the page, and what the reference says of error codes.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let path = process::root().join("docs/apis.md");
-    let page = page(&served()?);
-    if !options.check {
-        return fs::write(&path, page).map_err(|e| format!("cannot write {}: {e}", path.display()));
+    let served = served()?;
+    let errors = errors::gather(served.keys().map(String::as_str))?;
+    for (path, text) in [("docs/apis.md", page(&served)), ("crates/web/data/errors.tsv", errors)] {
+        let whole = process::root().join(path);
+        if !options.check {
+            fs::write(&whole, text).map_err(|e| format!("cannot write {path}: {e}"))?;
+        } else if fs::read_to_string(&whole).ok().as_ref() != Some(&text) {
+            return Err(format!("{path} is not up to date: run `cargo xtask apis`"));
+        }
     }
-    match fs::read_to_string(&path) {
-        Ok(text) if text == page => Ok(()),
-        _ => Err("docs/apis.md is not up to date: run `cargo xtask apis`".to_owned()),
-    }
+    Ok(())
 }
 
 fn served() -> Result<BTreeMap<String, Served>, String> {

@@ -7,11 +7,12 @@ use ottla_microscope::diff::{Change, diff};
 use ottla_microscope::page::{FieldRow, Page, Side, direction_name, fields, flexible, highest_version};
 use ottla_wire::tables::{Direction, MessageKind, MessageTable, smallest_of};
 use ottla_wire::{ApiInfo, ApiKey, ErrorCode, Versions};
+use std::collections::BTreeMap;
 
 /// Error codes that the broker's answers may carry, by API: `cargo xtask apis` gathers them from the broker's source.
 const ERRORS: &str = include_str!("../../data/errors.tsv");
-/// The versions that stock clients use: `cargo xtask e2e --through-tap` writes them down.
-const CLIENTS: &str = include_str!("../../data/clients.tsv");
+/// The requests of stock clients, by API and version: `cargo xtask e2e --through-tap` counts them.
+const TRAFFIC: &str = include_str!("../../../microscope/data/traffic.tsv");
 
 /// The codes that this broker's answer to an API may carry, ascending.
 fn known_errors(key: ApiKey) -> Vec<ErrorCode> {
@@ -20,13 +21,18 @@ fn known_errors(key: ApiKey) -> Vec<ErrorCode> {
     ErrorCode::all().filter(|code| names.contains(&code.name())).collect()
 }
 
-/// The stock clients that use an API, each with its versions.
-fn clients(api: &ApiInfo) -> Vec<(&'static str, &'static str)> {
-    let rows = CLIENTS.lines().filter_map(|line| {
-        let mut columns = line.split('\t');
-        Some((columns.next()?, columns.next()?, columns.next()?))
-    });
-    rows.filter(|(name, _, _)| *name == api.name).map(|(_, client, versions)| (client, versions)).collect()
+/// The stock clients that were seen using an API, each with the versions.
+fn clients(api: &ApiInfo) -> Vec<(&'static str, String)> {
+    let mut seen: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for line in TRAFFIC.lines().skip(1) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        if let [_, name, version, client, ..] = columns[..]
+            && name == api.name
+        {
+            seen.entry(client).or_default().push(version);
+        }
+    }
+    seen.into_iter().map(|(client, versions)| (client, versions.join(", "))).collect()
 }
 
 /// A sentence from a meaning: a capital in front, a full stop behind.
@@ -49,7 +55,7 @@ pub(super) struct ApiPage<'a> {
     sides: Vec<Shown<'a>>,
     changes: Vec<Change>,
     errors: Vec<ErrorCode>,
-    clients: Vec<(&'static str, &'static str)>,
+    clients: Vec<(&'static str, String)>,
 }
 
 /// A request or response on a page.
