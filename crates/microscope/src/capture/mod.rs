@@ -72,6 +72,12 @@ pub struct Summary {
     pub unknown_links: BTreeMap<i32, u64>,
 }
 
+/// Whether a file that begins so is a capture: pcap in either byte order, with micro- or nanoseconds, or pcapng.
+pub fn is_capture(head: &[u8]) -> bool {
+    const BEGINNINGS: [u32; 5] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xd4c3_b2a1, 0x4d3c_b2a1, 0x0a0d_0d0a];
+    head.first_chunk().is_some_and(|head| BEGINNINGS.contains(&u32::from_be_bytes(*head)))
+}
+
 /// Where events go, with the names of topics learned so far.
 pub type CaptureSink<'a> = &'a mut dyn FnMut(&Topics, &Connection, Time, Event);
 

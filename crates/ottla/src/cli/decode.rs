@@ -80,12 +80,6 @@ struct ShowFlags {
 /// Bytes that say what a file is.
 const MAGIC: usize = 4;
 
-/// Whether a file begins as pcap, with micro- or nanoseconds in either byte order, or as pcapng.
-fn is_capture(head: &[u8]) -> bool {
-    const BEGINNINGS: [u32; 5] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xd4c3_b2a1, 0x4d3c_b2a1, 0x0a0d_0d0a];
-    head.first_chunk().is_some_and(|head| BEGINNINGS.contains(&u32::from_be_bytes(*head)))
-}
-
 /// What was met so far.
 #[derive(Default)]
 struct Count {
@@ -100,7 +94,7 @@ impl Decode {
         let cannot_read = |error: io::Error| Failure::new(format!("cannot read {name}: {error}"));
         let mut head = Vec::new();
         from.by_ref().take(MAGIC as u64).read_to_end(&mut head).map_err(cannot_read)?;
-        if is_capture(&head) {
+        if ottla_microscope::capture::is_capture(&head) {
             return self.capture(&schemas, &mut head.chain(from), out)?.outcome();
         }
         from.read_to_end(&mut head).map_err(cannot_read)?;

@@ -7,6 +7,8 @@ use askama::Template;
 use axum::extract::Multipart;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use ottla_microscope::capture::{Reading, Settings, is_capture};
+use ottla_microscope::conversation::{Connection, Event, Frame, Time, Topics};
 use ottla_microscope::input::{Form, bytes_of};
 use ottla_microscope::names::{self, Subject};
 use ottla_microscope::stream::{Assume, Frames};
@@ -41,6 +43,8 @@ struct Decode {
     /// How the bytes were written, and how many they are.
     taken: Option<(&'static str, usize)>,
     frames: Vec<Shown>,
+    /// What else a capture tells.
+    notices: Vec<String>,
     /// Whether there were more.
     more: bool,
     refused: Option<String>,
@@ -52,10 +56,64 @@ struct Shown {
     view: FrameView,
 }
 
+/// One line: connection, direction, API, version, correlation id, and of a response its time.
+fn summary(connection: &Connection, frame: &Frame) -> String {
+    let way = match frame.direction {
+        Direction::Request => "request",
+        Direction::Response => "response",
+    };
+    let mut line = format!("{connection}  {way}");
+    if let Some(head) = &frame.head {
+        line.push_str(&format!(
+            "  {} v{}  correlation {}",
+            head.key.name(),
+            head.version,
+            head.correlation_id
+        ));
+    }
+    if let Some(latency) = frame.latency {
+        line.push_str(&format!("  after {} us", latency.as_micros()));
+    }
+    line
+}
+
 impl Decode {
     fn empty(input: Input) -> Decode {
         let sheet = serve::site().sheet("Decode", "Decode", "/reference/");
-        Decode { sheet, input, taken: None, frames: Vec::new(), more: false, refused: None }
+        Decode {
+            sheet,
+            input,
+            taken: None,
+            frames: Vec::new(),
+            notices: Vec::new(),
+            more: false,
+            refused: None,
+        }
+    }
+
+    /// Takes the conversations of a capture file apart.
+    fn capture(&mut self, tables: &'static TableSet, options: &Options, bytes: &[u8]) {
+        let mut reading = Reading::new(Settings::default());
+        let mut told = |topics: &Topics, connection: &Connection, _: Time, event: Event| match event {
+            Event::Frame(frame) if self.frames.len() < MOST_FRAMES => {
+                let options = Options { topics: topics.names().clone(), ..options.clone() };
+                let Some(explained) = frame.explain(tables, &options) else { return };
+                let view = FrameView::new(format!("f{}", self.frames.len()), &explained);
+                self.frames.push(Shown { summary: summary(connection, &frame), view });
+            }
+            Event::Frame(_) => self.more = true,
+            Event::Notice(_, notice) if self.notices.len() < MOST_FRAMES => {
+                self.notices.push(format!("{connection}: {notice}"));
+            }
+            _ => {}
+        };
+        let read = reading.push(bytes, &mut told).and_then(|()| reading.finish(&mut told).map(|_| ()));
+        if let Err(why) = read {
+            self.notices.push(why.to_string());
+        }
+        if self.frames.is_empty() {
+            self.notices.push("there is no frame of the Kafka protocol in this capture".to_owned());
+        }
     }
 
     fn legend(&self) -> Vec<Legend> {
@@ -118,6 +176,10 @@ fn opened(input: Input) -> Decode {
     page.taken = Some((form, bytes.len()));
     let tables = TableSet::built_in();
     let options = Options { cap: CAP, most_nodes: MOST_NODES, ..Options::default() };
+    if is_capture(&bytes) {
+        page.capture(tables, &options, &bytes);
+        return page;
+    }
     for framed in Frames::new(tables, bytes, assume, &options) {
         if page.frames.len() == MOST_FRAMES {
             page.more = true;
