@@ -341,7 +341,7 @@ impl Answerer for Dispatch {
         self.0.trace.is_on()
     }
 
-    fn record(&self, arrived: Arrived, frame: &Bytes) -> Option<Recording> {
+    fn record(&self, arrived: Arrived, frame: &Bytes) -> Option<Box<Recording>> {
         self.0.trace.record(arrived, frame)
     }
 

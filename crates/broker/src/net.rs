@@ -64,7 +64,7 @@ pub(crate) trait Answerer: Send + Sync + 'static {
     }
 
     /// Begins to record a request, if it is wanted.
-    fn record(&self, _arrived: Arrived, _frame: &Bytes) -> Option<Recording> {
+    fn record(&self, _arrived: Arrived, _frame: &Bytes) -> Option<Box<Recording>> {
         None
     }
 

@@ -179,7 +179,7 @@ impl Trace {
     }
 
     /// Begins to record a request, if it may pass the filter and there is room; `frame` starts behind the length prefix.
-    pub(crate) fn record(&self, arrived: Arrived, frame: &Bytes) -> Option<Recording> {
+    pub(crate) fn record(&self, arrived: Arrived, frame: &Bytes) -> Option<Box<Recording>> {
         let filter = Arc::clone(&lock(&self.shared.filter));
         let asked = Asked::read(frame);
         if !filter.may_pass(arrived.connection, &asked) {
@@ -189,7 +189,8 @@ impl Trace {
             self.shared.missed.fetch_add(1, Relaxed);
             return None;
         }
-        Some(Recording::begin(self.clone(), filter, arrived, (asked, frame)))
+        // In a box, so that a connection moves a pointer, also when there is none.
+        Some(Box::new(Recording::begin(self.clone(), filter, arrived, (asked, frame))))
     }
 
     /// Gives topics that are only known by id their names; asks the shard for those it does not remember.

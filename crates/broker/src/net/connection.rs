@@ -71,7 +71,7 @@ enum Side<R> {
 /// A request under way, with its recording if it has one.
 struct Pending {
     progress: Progress,
-    recording: Option<Recording>,
+    recording: Option<Box<Recording>>,
 }
 
 /// How far a request is: its reply may come when it is not yet its turn.
@@ -81,7 +81,7 @@ enum Progress {
 }
 
 /// A reply whose turn it is.
-type Ready = (Reply, Option<Recording>);
+type Ready = (Reply, Option<Box<Recording>>);
 
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug)]
@@ -174,7 +174,7 @@ where
             let Some(Inbound { bytes, charge, arrived }) = self.queue.pop_front() else { break };
             self.overlapping = self.answerer.may_overlap(&bytes);
             let recording = arrived.and_then(|at| self.record(at, &bytes));
-            let answering = match self.answerer.begin(self.guest.peer, bytes, recording.as_ref()) {
+            let answering = match self.answerer.begin(self.guest.peer, bytes, recording.as_deref()) {
                 Ok(answering) => answering,
                 Err(why) => Box::pin(std::future::ready(Reply::Close(why))),
             };
@@ -192,7 +192,7 @@ where
         }
     }
 
-    fn record(&self, at: std::time::Instant, frame: &bytes::Bytes) -> Option<Recording> {
+    fn record(&self, at: std::time::Instant, frame: &bytes::Bytes) -> Option<Box<Recording>> {
         let Guest { number: connection, peer } = self.guest;
         self.answerer.record(Arrived { connection, peer, at }, frame)
     }
@@ -260,7 +260,7 @@ where
             }
         }
         self.outbox.flush(self.limits.write_stall).await?;
-        recordings.into_iter().for_each(Recording::written);
+        recordings.into_iter().for_each(|recording| recording.written());
         match refused {
             Some(why) => Err(Closed::Refused(why)),
             None => Ok(()),
