@@ -9,6 +9,7 @@ mod bench;
 mod e2e;
 mod eos;
 mod kafka;
+mod pages;
 mod process;
 mod schemas;
 mod tidy;
@@ -37,6 +38,8 @@ enum Chore {
     Bench(bench::Bench),
     /// Run stock clients against Ottla or Apache Kafka and print who can do what.
     E2e(e2e::Options),
+    /// Look at the reference and the broker's pages in a real browser.
+    Pages,
     /// Prove exactly-once under `kill -9` of the broker and of the workers.
     Eos(eos::Options),
 }
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Chore::Apis(options) => apis::run(&options),
         Chore::Bench(bench) => bench::run(&bench),
         Chore::E2e(options) => e2e::run(&options),
+        Chore::Pages => pages::run(),
         Chore::Eos(options) => eos::run(&options),
     };
     match outcome {

@@ -40,6 +40,17 @@ pub(crate) fn run<S: AsRef<OsStr>>(folder: &Path, words: &[S]) -> Result<(), Str
     }
 }
 
+/// Installs a Debian package unless its command of the same name is there.
+pub(crate) fn install_package(package: &str) -> Result<(), String> {
+    let root = root();
+    let found = Command::new("sh").args(["-c", "command -v \"$0\" >/dev/null", package]).status();
+    if found.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    run(&root, &["apt-get", "update", "-qq"])?;
+    run(&root, &["apt-get", "install", "-y", "-qq", "--no-install-recommends", package])
+}
+
 /// A command from its words, to be run in `folder`.
 pub(crate) fn command<S: AsRef<OsStr>>(folder: &Path, words: &[S]) -> Result<Command, String> {
     let (program, arguments) = words.split_first().ok_or("an empty command")?;

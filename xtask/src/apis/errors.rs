@@ -54,7 +54,8 @@ impl Search<'_> {
     fn file(&mut self, text: &str) -> Result<(), String> {
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-        for word in code.clone().flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')) {
+        for word in code.clone().flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        {
             if !self.own.contains(word) && word != "tests" {
                 self.module(word)?;
             }

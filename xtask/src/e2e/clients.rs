@@ -105,7 +105,7 @@ impl Client {
         let (folder, out) = (self.folder(), self.out());
         fs::create_dir_all(&out).map_err(|e| format!("cannot make {}: {e}", out.display()))?;
         if let Some(package) = &self.needs {
-            install_package(package)?;
+            process::install_package(package)?;
         }
         let stamp = out.join("installed");
         let wanted = self.fingerprint(&folder)?;
@@ -151,19 +151,6 @@ impl Client {
         };
         process::capture(&mut command, LIMIT)
     }
-}
-
-fn install_package(package: &str) -> Result<(), String> {
-    let root = process::root();
-    let found = std::process::Command::new("sh")
-        .args(["-c", "command -v \"$0\" >/dev/null", package])
-        .status()
-        .is_ok_and(|status| status.success());
-    if found {
-        return Ok(());
-    }
-    process::run(&root, &["apt-get", "update", "-qq"])?;
-    process::run(&root, &["apt-get", "install", "-y", "-qq", "--no-install-recommends", package])
 }
 
 /// The one JSON line and the exit code must agree; anything else has failed.
