@@ -5,7 +5,7 @@ use bytes::Bytes;
 use ottla_microscope::capture::PcapngWriter;
 use ottla_microscope::conversation::{Connection, Time};
 use ottla_wire::explain::{Explained, Value};
-use ottla_wire::tables::{Direction, MessageTable, TableSet};
+use ottla_wire::tables::{Direction, MessageKind, MessageTable, TableSet};
 use ottla_wire::{Message, Reader, Writer};
 use std::net::SocketAddr;
 
@@ -47,11 +47,17 @@ pub fn choose(data: &[u8]) -> Option<(&'static MessageTable, i16, &[u8])> {
     Some((table, table.versions.min + i16::from(version % versions), rest))
 }
 
-/// Reads a body with the typed codec. Comes back with the bytes behind it and the canonical bytes.
-pub fn recode(table: &MessageTable, version: i16, body: &Bytes) -> Result<(usize, Bytes), String> {
+/// What the typed codec makes of a body: the number of bytes behind it and the canonical bytes, or why it is none.
+pub type Typed = Result<(usize, Bytes), String>;
+
+/// Reads a body with the typed codec; `None` for the records of Kafka's coordinators, which only have tables.
+pub fn recode(table: &MessageTable, version: i16, body: &Bytes) -> Option<Typed> {
+    if matches!(table.kind, MessageKind::CoordinatorKey | MessageKind::CoordinatorValue) {
+        return None;
+    }
     let (mut r, mut w) = (Reader::new(body.clone()), Writer::new());
-    dispatch::recode(table.name, version, &mut r, &mut w)?;
-    Ok((r.remaining(), w.into_bytes()))
+    let outcome = dispatch::recode(table.name, version, &mut r, &mut w);
+    Some(outcome.map(|_| (r.remaining(), w.into_bytes())))
 }
 
 /// The children of every node lie in it, side by side, and fill it; in what is opened they fill its content.

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use ottla_fuzz::{check_cover, choose, recode};
+use ottla_fuzz::{Typed, check_cover, choose, recode};
 use ottla_wire::ApiKey;
 use ottla_wire::explain::{self, Explained, Note, Options};
 use ottla_wire::tables::TableSet;
@@ -27,7 +27,9 @@ fuzz_target!(|data: &[u8]| {
         let body = Bytes::copy_from_slice(body);
         shown(&explain::message(table, version, &body, &options));
         let closed = Options { records: false, nested: false, ..options };
-        agree(&explain::message(table, version, &body, &closed), &recode(table, version, &body));
+        if let Some(typed) = recode(table, version, &body) {
+            agree(&explain::message(table, version, &body, &closed), &typed);
+        }
     }
 });
 
@@ -40,7 +42,7 @@ fn shown(explained: &Explained) {
 }
 
 /// Explaining finds a fault or a breach of the rules where the typed codec refuses, and none where it accepts.
-fn agree(explained: &Explained, typed: &Result<(usize, Bytes), String>) {
+fn agree(explained: &Explained, typed: &Typed) {
     check_cover(explained);
     if explained.is_cut() {
         return;

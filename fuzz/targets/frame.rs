@@ -11,7 +11,7 @@ use ottla_wire::{Reader, frame};
 fuzz_target!(|data: &[u8]| {
     if let Some((table, version, body)) = choose(data) {
         let body = Bytes::copy_from_slice(body);
-        if let Ok((left, canonical)) = recode(table, version, &body) {
+        if let Some(Ok((left, canonical))) = recode(table, version, &body) {
             // Over-long numbers and tagged defaults are longer than they need be; nothing is ever shorter.
             assert!(canonical.len() <= body.len() - left, "{} {version}", table.name);
         }
