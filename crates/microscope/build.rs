@@ -1,4 +1,5 @@
-//! Packs the texts of `schemas/`, for pages that show them: a tenth of their size in the binary.
+//! Packs the texts of `schemas/`, for pages that show them: a tenth of their size in the binary. And writes the `match` over
+//! message names with which the tests reach the typed codec.
 
 #![expect(
     clippy::disallowed_methods,
@@ -9,6 +10,7 @@
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
+use ottla_schema::{Glossary, Message, generate, parse};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,10 +25,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     paths.sort();
     let mut packed = DeflateEncoder::new(File::create(out.join("schemas.deflate"))?, Compression::best());
     // Each text ends with a zero byte.
+    let mut messages = Vec::new();
     for path in paths {
-        packed.write_all(fs::read_to_string(path)?.as_bytes())?;
+        let text = fs::read_to_string(&path)?;
+        let schema = parse(&text).map_err(|why| format!("{}: {why}", path.display()))?;
+        messages.push(Message::resolve(&schema));
+        packed.write_all(text.as_bytes())?;
         packed.write_all(&[0])?;
     }
     packed.finish()?;
+    let dispatch = generate::generate(&messages, &Glossary::default()).dispatch;
+    fs::write(out.join("dispatch.rs"), dispatch)?;
     Ok(())
 }
