@@ -26,7 +26,7 @@ pub(super) fn gather<'a>(apis: impl Iterator<Item = &'a str> + Clone) -> Result<
 
 struct Search<'a> {
     folder: &'a Path,
-    /// The files of the APIs themselves, which take nothing from each other.
+    /// The files of the APIs themselves.
     own: &'a BTreeSet<String>,
     seen: BTreeSet<String>,
     names: BTreeSet<String>,
@@ -54,8 +54,12 @@ impl Search<'_> {
     fn file(&mut self, text: &str) -> Result<(), String> {
         let text = text.split("#[cfg(test)]").next().unwrap_or_default();
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-        for word in code.clone().flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
-        {
+        // What the file takes from its neighbours, other APIs among them; the dispatch itself is no neighbour.
+        let taken = text.split("use super::").skip(1).filter_map(|rest| rest.split(';').next());
+        for word in taken.flat_map(idents).chain(words(text, " super::")).chain(words(text, "(super::")) {
+            self.module(word)?;
+        }
+        for word in code.clone().flat_map(idents) {
             if !self.own.contains(word) && word != "tests" {
                 self.module(word)?;
             }
@@ -63,6 +67,11 @@ impl Search<'_> {
         self.names.extend(code.flat_map(|line| words(line, "ErrorCode::")).map(str::to_owned));
         Ok(())
     }
+}
+
+/// The words of a text.
+fn idents(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
 }
 
 /// The words that stand behind every `mark`.
