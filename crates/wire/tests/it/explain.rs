@@ -187,3 +187,55 @@ fn records_of_internal_topics_are_named_and_opened() {
         assert!(!plain.tree().contains("Key  "), "{}", plain.tree());
     }
 }
+
+/// An entry of an old message set: its checksum is that of zlib.
+fn old_entry(magic: u8, attributes: u8, offset: i64, value: &[u8]) -> Vec<u8> {
+    let mut body = vec![magic, attributes];
+    if magic == 1 {
+        body.extend_from_slice(&1_700_000_000_000_i64.to_be_bytes());
+    }
+    body.extend_from_slice(&(-1_i32).to_be_bytes());
+    body.extend_from_slice(&(value.len() as i32).to_be_bytes());
+    body.extend_from_slice(value);
+    let mut sum = flate2::Crc::new();
+    sum.update(&body);
+    let mut entry = offset.to_be_bytes().to_vec();
+    entry.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());
+    entry.extend_from_slice(&sum.sum().to_be_bytes());
+    entry.extend_from_slice(&body);
+    entry
+}
+
+/// A Produce request with those bytes as its records, taken apart.
+fn with_records(records: Vec<u8>) -> Explained {
+    use ottla_wire::messages::ProduceRequest;
+    use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+    let records = Some(ottla_wire::Records::from(Bytes::from(records)));
+    let partition = PartitionProduceData { records, ..Default::default() };
+    let topic = TopicProduceData { partition_data: vec![partition], ..Default::default() };
+    let request = ProduceRequest { topic_data: vec![topic], ..Default::default() };
+    let frame = ottla_wire::frame::request(1, None, &request, 3).unwrap().to_bytes();
+    explain::request(TableSet::built_in(), &frame, &Options::default())
+}
+
+#[test]
+fn old_message_sets_are_opened_compressed_ones_too() {
+    for magic in [0, 1] {
+        let inner = [old_entry(magic, 0, 0, b"one"), old_entry(magic, 0, 1, b"two")].concat();
+        let plain = with_records(inner.clone());
+        assert_eq!(plain.faults(), []);
+        check_cover(&plain);
+        assert!(plain.tree().contains("= 3 bytes \"two\" (int32 len=3)"), "{}", plain.tree());
+        let packed = codec::compress(codec::Compression::Gzip, &inner).unwrap();
+        let wrapped = with_records(old_entry(magic, 1, 1, &packed));
+        assert_eq!(wrapped.faults(), []);
+        check_cover(&wrapped);
+        for text in ["when decompressed", "Message[1]", "\"two\""] {
+            assert!(wrapped.tree().contains(text), "{text} in\n{}", wrapped.tree());
+        }
+        let mut broken = inner;
+        broken[13] ^= 1;
+        let fault = with_records(broken).faults()[0].to_string();
+        assert!(fault.contains("Message.crc: expected the checksum"), "{fault}");
+    }
+}
