@@ -157,11 +157,12 @@ mod tests {
     }
 
     /// The commands that talk to no cluster.
-    const ALONE: [&str; 7] = [
+    const ALONE: [&str; 8] = [
         "ottla serve",
         "ottla apis",
         "ottla errors",
         "ottla explain",
+        "ottla site",
         "ottla encode",
         "ottla decode",
         "ottla tap",
