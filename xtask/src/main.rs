@@ -11,6 +11,7 @@ mod eos;
 mod kafka;
 mod pages;
 mod process;
+mod rules;
 mod schemas;
 mod tidy;
 
@@ -33,6 +34,8 @@ enum Chore {
     Schemas(schemas::Schemas),
     /// Gather what is served into docs/apis.md.
     Apis(apis::Options),
+    /// Run the tests that name rules or bug reports, print which shows what, and write docs/rules.md.
+    Rules(rules::Options),
     /// Measure Ottla beside its peers in one run and write docs/benchmarks.md.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Chore::Kafka { port, dir } => kafka::run(port, dir),
         Chore::Schemas(what) => schemas::run(&what),
         Chore::Apis(options) => apis::run(&options),
+        Chore::Rules(options) => rules::run(&options),
         Chore::Bench(bench) => bench::run(&bench),
         Chore::E2e(options) => e2e::run(&options),
         Chore::Pages => pages::run(),
