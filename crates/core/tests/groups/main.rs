@@ -8,6 +8,7 @@ mod members;
 mod offsets;
 mod refused;
 mod replay;
+mod staged;
 mod statics;
 mod timers;
 mod world;

@@ -7,7 +7,7 @@ use ottla_core::{Answer, Input, Ticket};
 use ottla_types::record::{LogRecord, TransactionState, TransactionStatus, TransactionUpdated};
 use ottla_types::{LogPosition, Millis, ProducerEpoch, ProducerId};
 
-const STATUSES: [TransactionStatus; 4] = [
+pub(crate) const STATUSES: [TransactionStatus; 4] = [
     TransactionStatus::Empty,
     TransactionStatus::Ongoing,
     TransactionStatus::CompleteCommit,
@@ -15,7 +15,7 @@ const STATUSES: [TransactionStatus; 4] = [
 ];
 
 /// A world in which id "t" belongs to producer 7 at this epoch and status, `last` being the epoch before.
-fn world_at(status: TransactionStatus, epoch: i16, last: i16) -> World {
+pub(crate) fn world_at(status: TransactionStatus, epoch: i16, last: i16) -> World {
     let mut world = World::new();
     let state = TransactionState {
         transactional_id: "t".to_owned(),
@@ -38,11 +38,11 @@ fn world_at(status: TransactionStatus, epoch: i16, last: i16) -> World {
     world
 }
 
-fn status_of(world: &World) -> TransactionStatus {
+pub(crate) fn status_of(world: &World) -> TransactionStatus {
     world.shard.transactions().get("t").unwrap().state().status
 }
 
-fn ended_records(world: &World) -> Vec<&ottla_types::record::TransactionEnded> {
+pub(crate) fn ended_records(world: &World) -> Vec<&ottla_types::record::TransactionEnded> {
     let ended =
         |(_, record): &'_ (ottla_core::Applied, LogRecord)| matches!(record, LogRecord::TransactionEnded(_));
     let all = world.log.iter().filter(|entry| ended(entry));

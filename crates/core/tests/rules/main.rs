@@ -5,6 +5,10 @@
 mod ending;
 mod idempotence;
 mod law;
+mod machine;
 mod owning;
 mod reading;
+mod recovery;
+mod refusing;
+mod verifying;
 mod world;

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
+use ottla_core::group::MemberRef;
+use ottla_core::offsets::{NewOffset, StageOffsets, TopicOffsets};
 use ottla_core::ops::{
     AddPartitionsToTxn, Appended, DeleteRecords, DeleteRecordsError, EndTxn, InitProducerId, Produce,
     ProduceBatch, ProduceError,
@@ -29,6 +31,8 @@ pub(crate) struct World {
     pub(crate) now: Millis,
     end: u64,
     pub(crate) advanced: Vec<TopicPartition>,
+    /// How many more records the log takes; none if it takes all.
+    room: Option<usize>,
 }
 
 /// Partition `partition` of topic number `topic`.
@@ -78,7 +82,15 @@ impl World {
             configs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let settings = Settings::from_configs(&configs).unwrap_or_else(|error| panic!("{error:?}"));
         let shard = Shard::new(settings.clone());
-        World { shard, settings, log: Vec::new(), now: Millis(1_000_000), end: 4096, advanced: Vec::new() }
+        World {
+            shard,
+            settings,
+            log: Vec::new(),
+            now: Millis(1_000_000),
+            end: 4096,
+            advanced: Vec::new(),
+            room: None,
+        }
     }
 
     pub(crate) fn create_topic(&mut self, topic: u8, partitions: i32, configs: &[(&str, &str)]) {
@@ -106,7 +118,16 @@ impl World {
         let mut answers = Vec::new();
         for effect in out.drain() {
             match effect {
-                Effect::Append(record) => self.append(record),
+                Effect::Append(record) => {
+                    if let Some(room) = &mut self.room {
+                        let Some(left) = room.checked_sub(1) else {
+                            self.shard.refused();
+                            return answers;
+                        };
+                        *room = left;
+                    }
+                    self.append(record);
+                }
                 Effect::Reply { answer, .. } => answers.push(answer),
                 Effect::Advanced(partition) => self.advanced.push(partition),
             }
@@ -127,6 +148,13 @@ impl World {
         let at = Applied { position, payload };
         self.shard.apply(at, &record);
         self.log.push((at, record));
+    }
+
+    /// Steps while the log takes only so many more records, and refuses the rest as the host does: no answer comes.
+    pub(crate) fn refuse(&mut self, room: usize, input: Input) {
+        self.room = Some(room);
+        assert_eq!(self.step(input), []);
+        self.room = None;
     }
 
     /// Everything in the log is durable.
@@ -165,6 +193,13 @@ impl World {
         shard
     }
 
+    /// A snapshot is all that is left of the log's beginning, and the process starts again.
+    pub(crate) fn restart_from_snapshot(&mut self) {
+        let rows = self.shard.snapshot();
+        self.shard = self.replayed_from(&rows, self.log.len());
+        self.sync();
+    }
+
     /// What a crash and a restart leave.
     pub(crate) fn restart(&mut self) {
         self.shard = self.replayed();
@@ -181,13 +216,7 @@ impl World {
         given: Option<Owner>,
         timeout: i64,
     ) -> Result<Owner, InitError> {
-        let ask = InitProducerId {
-            ticket: Ticket(0),
-            transactional_id: Some(id.to_owned()),
-            timeout: Millis(timeout),
-            given,
-        };
-        match self.ask(Input::InitProducerId(ask)) {
+        match self.ask(initialise(id, given, timeout)) {
             Answer::ProducerId(result) => kind(result),
             other => panic!("{other:?}"),
         }
@@ -209,9 +238,7 @@ impl World {
         partitions: &[TopicPartition],
         check: TransactionCheck,
     ) -> Vec<Result<(), TransactionError>> {
-        let claim = claim(id, owner, check);
-        let ask = AddPartitionsToTxn { ticket: Ticket(0), claim, partitions: partitions.to_vec() };
-        match self.ask(Input::AddPartitionsToTxn(ask)) {
+        match self.ask(adding(id, owner, partitions, check)) {
             Answer::PartitionsInTransaction(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
         }
@@ -224,9 +251,7 @@ impl World {
         commit: bool,
         bump: bool,
     ) -> Result<Owner, EndError> {
-        let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump };
-        let ask = EndTxn { ticket: Ticket(0), transactional_id: id.to_owned(), end };
-        match self.ask(Input::EndTxn(ask)) {
+        match self.ask(ending(id, owner, commit, bump)) {
             Answer::TransactionEnded(result) => kind(result),
             other => panic!("{other:?}"),
         }
@@ -238,18 +263,7 @@ impl World {
         check: TransactionCheck,
         batches: &[(TopicPartition, BatchSummary)],
     ) -> Vec<Result<Appended, ProduceError>> {
-        let batches = batches
-            .iter()
-            .map(|(partition, summary)| ProduceBatch {
-                topic: TopicRef::Id(partition.topic),
-                partition: partition.partition,
-                keyless: false,
-                summary: *summary,
-                payload: Bytes::new(),
-            })
-            .collect();
-        let ask = Produce { ticket: Ticket(0), transactional_id: id.map(str::to_owned), check, batches };
-        match self.ask(Input::Produce(ask)) {
+        match self.ask(producing(id, check, batches)) {
             Answer::Produced(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
         }
@@ -324,4 +338,78 @@ pub(crate) fn kind<T, E>(result: Result<T, Refused<E>>) -> Result<T, E> {
 
 pub(crate) fn claim(id: &str, owner: Owner, check: TransactionCheck) -> TransactionClaim {
     TransactionClaim { transactional_id: id.to_owned(), producer_id: owner.0, producer_epoch: owner.1, check }
+}
+
+/// InitProducerId.
+pub(crate) fn initialise(id: &str, given: Option<Owner>, timeout: i64) -> Input {
+    Input::InitProducerId(InitProducerId {
+        ticket: Ticket(0),
+        transactional_id: Some(id.to_owned()),
+        timeout: Millis(timeout),
+        given,
+    })
+}
+
+/// AddPartitionsToTxn.
+pub(crate) fn adding(
+    id: &str,
+    owner: Owner,
+    partitions: &[TopicPartition],
+    check: TransactionCheck,
+) -> Input {
+    let claim = claim(id, owner, check);
+    Input::AddPartitionsToTxn(AddPartitionsToTxn {
+        ticket: Ticket(0),
+        claim,
+        partitions: partitions.to_vec(),
+    })
+}
+
+/// EndTxn.
+pub(crate) fn ending(id: &str, owner: Owner, commit: bool, bump: bool) -> Input {
+    let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump };
+    Input::EndTxn(EndTxn { ticket: Ticket(0), transactional_id: id.to_owned(), end })
+}
+
+/// Produce.
+pub(crate) fn producing(
+    id: Option<&str>,
+    check: TransactionCheck,
+    batches: &[(TopicPartition, BatchSummary)],
+) -> Input {
+    let batches = batches
+        .iter()
+        .map(|(partition, summary)| ProduceBatch {
+            topic: TopicRef::Id(partition.topic),
+            partition: partition.partition,
+            keyless: false,
+            summary: *summary,
+            payload: Bytes::new(),
+        })
+        .collect();
+    Input::Produce(Produce { ticket: Ticket(0), transactional_id: id.map(str::to_owned), check, batches })
+}
+
+/// TxnOffsetCommit at version 5 of one offset, of group "g" without members.
+pub(crate) fn staging(id: &str, owner: Owner, at: TopicPartition, offset: i64) -> Input {
+    let new = NewOffset {
+        partition: at.partition,
+        offset: Offset(offset),
+        leader_epoch: -1,
+        metadata: String::new(),
+    };
+    Input::StageOffsets(StageOffsets {
+        ticket: Ticket(0),
+        transactional_id: id.to_owned(),
+        producer_id: owner.0,
+        producer_epoch: owner.1,
+        verify_only: false,
+        member: MemberRef {
+            group_id: "g".to_owned(),
+            generation: -1,
+            member_id: String::new(),
+            instance_id: None,
+        },
+        topics: vec![TopicOffsets { topic: TopicRef::Id(at.topic), offsets: vec![new] }],
+    })
 }
