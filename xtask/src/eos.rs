@@ -1,7 +1,6 @@
-//! `cargo xtask eos`: consume, transform, produce with transactions while the broker and the workers are killed (`kill -9`), and
-//! an independent judge of what came out of it. e2e/exactly-once.md says what is proved and how.
+//! `cargo xtask eos`: consume, transform, produce with transactions while the broker and the workers are killed (`kill -9`) and
+//! paused, and judges of what came out of it. e2e/exactly-once.md says what is proved and how.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,34 +10,41 @@ use clap::Args;
 use crate::process;
 use broker::Broker;
 use chance::Chance;
-use check::{Finding, History};
-use pipeline::{GROUP, INPUT, OUTPUT, Pipeline};
-use programs::{Client, Kind, Ledger, Scene};
+use check::Finding;
+use pipeline::{Deeds, GROUP, INPUT, MIX, OUTPUT, Pipeline};
+use programs::{Client, Ledger, Scene};
 
 mod broker;
 mod chance;
 mod check;
 mod pipeline;
 mod programs;
+mod told;
 
 /// What to run.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How often something is killed: the broker or a worker, by chance.
-    #[arg(long, default_value_t = 10)]
+    /// How often the broker is killed, at least; workers are killed and paused besides.
+    #[arg(long, default_value_t = 20)]
     kills: u64,
-    /// The seed of every chance [default: the time]
+    /// After so many kills everything is drained and judged, and a new round begins on an empty folder.
+    #[arg(long, default_value_t = 100)]
+    round: u64,
+    /// The seed of every chance; each round adds one [default: the time]
     #[arg(long)]
     seed: Option<u64>,
     /// How many workers share the input.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     workers: u32,
-    /// Partitions of the input and of the output topic.
+    /// How many mixers send, poll and transact in no order (librdkafka).
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=20))]
+    mixers: u32,
+    /// Partitions of each topic.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     partitions: u32,
-    /// How many records to move, roughly: more are sent while kills are due.
-    #[arg(long, default_value_t = 6000)]
-    records: u64,
+    /// How many records are moved between two kills, on average.
+    #[arg(long, default_value_t = 100)]
+    gap: u64,
     /// The client that fills and works; both read.
     #[arg(long, value_enum, default_value = "librdkafka")]
     client: Client,
@@ -47,79 +53,126 @@ pub(crate) struct Options {
     against: String,
 }
 
-/// What happened in a run, to be told in one line.
+/// What happened, to be told in one line.
+#[derive(Default)]
 struct Tally {
     title: String,
     records: u64,
-    broker_kills: u64,
-    worker_kills: u64,
-    restarts: u64,
-    ledger: Ledger,
+    lines: u64,
+    committed: u64,
+    aborted: u64,
+    deeds: Deeds,
 }
 
-/// Moves records while things are killed, judges the result, prints one line, and fails when it is not exactly once.
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.title = other.title;
+        self.records += other.records;
+        self.lines += other.lines;
+        self.committed += other.committed;
+        self.aborted += other.aborted;
+        self.deeds.add(other.deeds);
+    }
+
+    fn tell(&self) -> String {
+        let Deeds {
+            broker_kills,
+            double_kills,
+            broker_pauses,
+            worker_kills,
+            worker_pauses,
+            zombies,
+            restarts,
+        } = self.deeds;
+        format!(
+            "{} records moved, {} transactions committed and {} aborted, {} lines of history; broker killed {broker_kills} times \
+             ({double_kills} in recovery) and paused {broker_pauses}, workers killed {worker_kills} times and paused \
+             {worker_pauses} ({zombies} came back to a successor), {restarts} gave up",
+            self.records, self.committed, self.aborted, self.lines,
+        )
+    }
+}
+
+/// Moves records while things are killed, judges the result, prints a line for each round, and fails when one is not exactly once.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let seed = options.seed.unwrap_or_else(time_as_seed);
     let started = Instant::now();
     println!("eos: seed {seed}, {} kills, {} workers", options.kills, options.workers);
     programs::prepare()?;
-    let folder = fresh_folder(seed)?;
-    let told = |error: String| format!("seed {seed}: {error}; logs are in {}", folder.display());
-    let (tally, found) = execute(options, seed, &folder).map_err(told)?;
-    let Tally { title, records, broker_kills, worker_kills, restarts, ledger } = tally;
-    let verdict = if found.is_empty() { "exactly once" } else { "NOT exactly once" };
-    println!(
-        "eos: {title}, {}, seed {seed}: {records} records, {} transactions committed and {} aborted, {broker_kills} broker and \
-         {worker_kills} worker kills, {restarts} workers gave up, {} s: {verdict}",
-        options.client.name(),
-        ledger.count(Kind::Commit),
-        ledger.count(Kind::Abort),
-        started.elapsed().as_secs(),
-    );
-    if found.is_empty() {
-        return Ok(());
+    let (mut all, mut round, mut failed) = (Tally::default(), seed, Vec::new());
+    while all.deeds.broker_kills < options.kills {
+        let kills = options.round.clamp(1, options.kills - all.deeds.broker_kills);
+        match one_round(options, round, kills) {
+            Ok(tally) => all.add(tally),
+            Err(error) => {
+                println!("eos: {error}");
+                failed.push(round);
+                // What it killed does not count; but it must come to an end.
+                all.deeds.broker_kills += kills;
+            }
+        }
+        round += 1;
     }
+    let verdict = if failed.is_empty() { "exactly once" } else { "NOT exactly once" };
+    let (rounds, seconds) = (round - seed, started.elapsed().as_secs());
+    println!(
+        "eos: {} with {}, {rounds} rounds from seed {seed}, {seconds} s: {}: {verdict}",
+        all.title,
+        options.client.name(),
+        all.tell()
+    );
+    match failed.as_slice() {
+        [] => Ok(()),
+        failed => Err(format!("rounds with seeds {failed:?} failed")),
+    }
+}
+
+/// One round on an empty folder.
+fn one_round(options: &Options, seed: u64, kills: u64) -> Result<Tally, String> {
+    let (started, folder) = (Instant::now(), fresh_folder(seed)?);
+    let told = |error: String| format!("seed {seed}: {error}; logs are in {}", folder.display());
+    let (tally, found) = execute(options, seed, kills, &folder).map_err(told)?;
+    println!("eos: seed {seed}, {} s: {}", started.elapsed().as_secs(), tally.tell());
     for finding in found.iter().take(30) {
         println!("eos: {finding}");
     }
-    Err(told(format!("{} findings", found.len())))
+    match found.len() {
+        0 => fs::remove_dir_all(&folder)
+            .map_err(|e| format!("cannot remove {}: {e}", folder.display()))
+            .map(|()| tally),
+        count => Err(told(format!("{count} findings"))),
+    }
 }
 
-fn execute(options: &Options, seed: u64, folder: &Path) -> Result<(Tally, Vec<Finding>), String> {
+fn execute(options: &Options, seed: u64, kills: u64, folder: &Path) -> Result<(Tally, Vec<Finding>), String> {
     let broker = Broker::start(&options.against, folder)?;
     let scene = Scene { folder: folder.to_owned(), bootstrap: broker.bootstrap(), ledger: Ledger::default() };
     let partitions = options.partitions.to_string();
-    for topic in [INPUT, OUTPUT] {
+    for topic in [INPUT, OUTPUT, MIX] {
         let words = ["create", &scene.bootstrap, topic, &partitions];
         scene.ask(Client::FranzGo, &words, Duration::from_secs(60))?;
     }
     let mut pipeline = Pipeline::start(options, &scene, broker, Chance::new(seed))?;
-    pipeline.run_with_kills()?;
-    let (broker_kills, worker_kills) = (pipeline.broker_kills, pipeline.worker_kills);
-    let (fed, restarts, broker) = pipeline.drain()?;
-    let found = check::judge(&history(&scene, fed)?);
-    let title = broker.title.clone();
-    Ok((Tally { title, records: fed, broker_kills, worker_kills, restarts, ledger: scene.ledger }, found))
+    pipeline.run_with_kills(kills)?;
+    let (fed, deeds, broker) = pipeline.drain()?;
+    read_back(&scene)?;
+    let text = scene.ledger.text();
+    let history = folder.join("history.jsonl");
+    fs::write(&history, &text).map_err(|e| format!("cannot write {}: {e}", history.display()))?;
+    let found = check::judge(&told::history(&text)?);
+    let (committed, aborted) = scene.ledger.transactions();
+    let lines = text.lines().count() as u64;
+    Ok((Tally { title: broker.title, records: fed, lines, committed, aborted, deeds }, found))
 }
 
 /// Reads back all there is, with both clients.
-fn history(scene: &Scene, fed: u64) -> Result<History, String> {
-    let ledger = &scene.ledger;
-    let asked: BTreeSet<String> = (0..fed).map(|i| format!("v{i}")).collect();
-    let mut history = History {
-        asked,
-        acked: ledger.records(Kind::Ack),
-        seen: ledger.records(Kind::Seen),
-        ..History::default()
-    };
+fn read_back(scene: &Scene) -> Result<(), String> {
     for client in [Client::FranzGo, Client::Librdkafka] {
-        history.input.push(scene.read(client, INPUT)?);
-        history.output.push(scene.read(client, OUTPUT)?);
+        for topic in [INPUT, OUTPUT, MIX] {
+            scene.ask(client, &["read", &scene.bootstrap, topic], Duration::from_secs(90))?;
+        }
     }
-    let words = ["committed", &scene.bootstrap, GROUP, INPUT];
-    let committed = scene.ask(Client::FranzGo, &words, Duration::from_secs(60))?;
-    history.committed = committed.iter().map(|event| (event.partition, event.offset)).collect();
-    Ok(history)
+    scene.ask(Client::FranzGo, &["committed", &scene.bootstrap, GROUP, INPUT], Duration::from_secs(60))
 }
 
 fn time_as_seed() -> u64 {

@@ -45,6 +45,11 @@ impl Node {
         self.guard.kill();
     }
 
+    /// The node's process.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
     /// The process id of the node's JVM.
     pub(crate) fn id(&self) -> u32 {
         self.guard.id()

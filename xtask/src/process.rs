@@ -92,6 +92,16 @@ impl Guard {
         let _ = self.child.wait();
     }
 
+    /// Stops the whole process group where it is, until [`Guard::resume`].
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// The exit status, when the child has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|e| format!("cannot wait for process {}: {e}", self.child.id()))

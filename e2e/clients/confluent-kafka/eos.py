@@ -1,83 +1,47 @@
 """The librdkafka side of `cargo xtask eos`: the programs `fill`, `work` and `read` of e2e/exactly-once.md."""
 
-import faulthandler
-import json
 import random
-import select
 import sys
 import time
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from eos_common import CALL, Abort, History, asked, calm, common, insist, note, run, send, transaction, transactional, watch
+from eos_mix import Mixer
+
 BATCH = 20  # records in one transaction, at most
-CALL = 3  # seconds that one call to the broker may take before it is made again
-FATAL = 3  # exit code of a worker whose client cannot go on: it is started anew
-
-# What passes by itself while a broker is away or just back.
-PASSING = {
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._WAIT_COORD,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
-}
-
-
-class Abort(Exception):
-    """The transaction has to be aborted; the client goes on."""
-
-
-def say(**event):
-    sys.stdout.write(json.dumps(event) + "\n")
-
-
-def note(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def watch(seconds=4 * CALL):
-    """Ends the program when it does not come back here in time: a call that hangs must not stop the pipeline."""
-    faulthandler.dump_traceback_later(seconds, exit=True)
-
-
-def common(bootstrap):
-    return {
-        "bootstrap.servers": bootstrap,
-        "reconnect.backoff.ms": 20,
-        "reconnect.backoff.max.ms": 200,
-        "retry.backoff.ms": 20,
-        "topic.metadata.refresh.fast.interval.ms": 50,
-    }
-
-
-def asked(timeout):
-    """A line that came on stdin, None when there is none yet, "" when stdin is closed."""
-    ready, _, _ = select.select([sys.stdin.fileno()], [], [], timeout)
-    return sys.stdin.buffer.readline().decode() if ready else None
 
 
 def fill(bootstrap, topic, partitions):
     """Produces unique values idempotently, as many as each line asks for, until stdin is closed."""
-
-    def delivered(error, message):
-        if error:
-            say(e="unknown", v=message.value().decode(), why=str(error))
-        else:
-            say(e="ack", p=message.partition(), o=message.offset(), v=message.value().decode())
-
     settings = {"enable.idempotence": True, "message.timeout.ms": 0, "linger.ms": 2, "queue.buffering.max.messages": 1000000}
     producer = Producer(common(bootstrap) | settings)
-    count = 0
+    history, count = History("fill"), 0
+
+    def portion(wanted):
+        nonlocal count
+        op, values = history.begin("send"), [f"v{i}" for i in range(count, count + wanted)]
+        left = wanted
+
+        def done():
+            nonlocal left
+            left -= 1
+            if left == 0:
+                history.end("ok", op)
+
+        places = [i % int(partitions) for i in range(count, count + wanted)]
+        for partition, value in zip(places, values):
+            history.write(f"{topic}/{partition}", value)
+        history.flush()
+        for partition, value in zip(places, values):
+            send(history, producer, topic, partition, value, done)
+        count += wanted
+
     while (line := asked(0.005)) != "":
-        for _ in range(int(line or 0)):
-            producer.produce(topic, f"v{count}", partition=count % int(partitions), on_delivery=delivered)
-            count += 1
+        if line:
+            portion(int(line))
         producer.poll(0)
-        sys.stdout.flush()
     while producer.flush(1):
         pass
 
@@ -86,9 +50,11 @@ class Worker:
     """Consume, transform, produce: each batch and the offsets behind it in one transaction."""
 
     def __init__(self, bootstrap, source, target, group, slot, static, seed):
-        self.target = target
         self.chance = random.Random(f"{seed} {slot}")
+        self.history, self.count = History(f"work-{slot}.{int(seed) % 2**32:x}"), 0
+        self.group, self.target = group, target
         self.batch = []
+        self.anew = set()  # partitions whose place is new
         settings = {
             "group.id": group,
             "auto.offset.reset": "earliest",
@@ -102,38 +68,18 @@ class Worker:
         if static == "static":
             settings["group.instance.id"] = f"{group}-{slot}"
         self.consumer = Consumer(common(bootstrap) | settings)
-        transactional = {
-            "transactional.id": f"{group}-{slot}",
-            "transaction.timeout.ms": 20000,
-            "linger.ms": 0,
-            # After all brokers were away librdkafka 2.16 by default drops what it knows of them, and then waits forever in
-            # send_offsets_to_transaction for the handle of the group coordinator that it has dropped.
-            "metadata.recovery.strategy": "none",
-        }
-        self.producer = Producer(common(bootstrap) | transactional)
+        self.producer = Producer(transactional(bootstrap, f"{group}-{slot}"))
         self.partitions = len(self.producer.list_topics(target, 30).topics[target].partitions)
-        self.insist(self.producer.init_transactions, CALL)
+        insist(self.producer.init_transactions, CALL)
         # A batch whose partitions went away in the middle of polling belongs to somebody else by now.
-        self.consumer.subscribe([source], on_assign=self.forget, on_revoke=self.forget, on_lost=self.forget)
+        self.consumer.subscribe([source], on_assign=self.begin_anew, on_revoke=self.forget, on_lost=self.forget)
 
     def forget(self, *_):
         self.batch.clear()
 
-    def insist(self, call, *arguments):
-        """Repeats a call while that may help; says with the exception what to do otherwise."""
-        while True:
-            watch()
-            try:
-                return call(*arguments)
-            except KafkaException as e:
-                error = e.args[0]
-                if error.retriable() or error.code() in PASSING:
-                    note(f"{call.__name__}: {error}, once more")
-                    time.sleep(0.01)
-                elif error.txn_requires_abort():
-                    raise Abort(f"{call.__name__}: {error}") from e
-                else:
-                    raise
+    def begin_anew(self, _, places):
+        self.forget()
+        self.anew.update(f"{place.topic}/{place.partition}" for place in places)
 
     def poll(self):
         """Fills the batch until it is full or nothing more is at hand."""
@@ -149,62 +95,58 @@ class Worker:
             wait = 0.002
 
     def transact(self):
-        self.insist(self.producer.begin_transaction)
-        ends = {}
+        for key in self.anew:
+            self.history.say("assigned", key=key)
+        self.anew.clear()
+        ends, sent = {}, []
         for m in self.batch:
-            text = f"{m.partition()} {m.offset()} {m.value().decode()}"
-            self.producer.produce(self.target, text, partition=m.offset() % self.partitions)
+            self.history.read(m)
+            self.count += 1
+            # With the count every value is one of its own: the same input may be written again after an abort.
+            text = f"{m.partition()} {m.offset()} {m.value().decode()} {self.history.process}.{self.count}"
+            partition, source = m.offset() % self.partitions, {"key": f"{m.topic()}/{m.partition()}", "offset": m.offset()}
+            self.history.write(f"{self.target}/{partition}", text, source)
+            sent.append((partition, text))
             ends[m.topic(), m.partition()] = m.offset() + 1
-            say(e="seen", p=m.partition(), o=m.offset(), v=m.value().decode())
-        sys.stdout.flush()
+        for (topic, p), o in ends.items():
+            self.history.say("offset", group=self.group, key=f"{topic}/{p}", offset=o)
+        self.history.flush()
+        for partition, text in sent:
+            send(self.history, self.producer, self.target, partition, text)
         offsets = [TopicPartition(topic, p, o) for (topic, p), o in ends.items()]
         member = self.consumer.consumer_group_metadata()
-        self.insist(self.producer.send_offsets_to_transaction, offsets, member, CALL)
+        insist(self.producer.send_offsets_to_transaction, offsets, member, CALL)
         if self.chance.random() < 0.1:
-            self.insist(self.producer.flush, CALL)
+            insist(self.producer.flush, CALL)
             raise Abort("on purpose")
-        self.insist(self.producer.commit_transaction, CALL)
-        say(e="commit", n=len(self.batch))
 
     def rewind(self):
         """Back to the committed offsets, wherever the consumer is."""
-        places = self.insist(self.consumer.committed, self.consumer.assignment(), CALL)
+        places = insist(self.consumer.committed, self.consumer.assignment(), CALL)
+        self.history.begin("poll")
         for place in places:
             if place.error:
                 raise KafkaException(place.error)
-            place.offset = OFFSET_BEGINNING if place.offset < 0 else place.offset
+            key, known = f"{place.topic}/{place.partition}", place.offset >= 0
+            self.history.say("committed", group=self.group, key=key, offset=place.offset if known else None)
+            place.offset = place.offset if known else OFFSET_BEGINNING
+            self.anew.add(key)
+        self.history.end("ok")
         self.consumer.assign(places)
 
     def step(self):
         watch()
         self.batch.clear()
         self.poll()
-        if not self.batch:
-            return
-        try:
-            self.transact()
-        except Abort as why:
-            say(e="abort", why=str(why))
-            self.insist(self.producer.abort_transaction, CALL)
+        if self.batch and not transaction(self.history, self.producer, self.transact):
             self.rewind()
-        sys.stdout.flush()
 
     def run(self):
         while asked(0) is None:
             self.step()
         watch(60)
         self.consumer.close()
-        faulthandler.cancel_dump_traceback_later()
-
-
-def work(*arguments):
-    try:
-        Worker(*arguments).run()
-    except (KafkaException, Abort) as e:
-        note(f"cannot go on: {e}")
-        say(e="fatal", why=str(e))
-        sys.stdout.flush()
-        sys.exit(FATAL)
+        calm()
 
 
 def ends(bootstrap, topic, level):
@@ -218,9 +160,11 @@ def ends(bootstrap, topic, level):
 
 def read(bootstrap, topic):
     """Everything a read_committed reader sees, to the last stable offset."""
+    history = History(f"librdkafka reads {topic}")
+    history.begin("drain")
     stable = ends(bootstrap, topic, IsolationLevel.READ_COMMITTED)
     for p, high in ends(bootstrap, topic, IsolationLevel.READ_UNCOMMITTED).items():
-        say(e="end", p=p, high=high, stable=stable[p])
+        history.say("ends", key=f"{topic}/{p}", high=high, stable=stable[p])
     settings = {
         "group.id": "nobody",
         "enable.auto.commit": False,
@@ -244,9 +188,20 @@ def read(bootstrap, topic):
         elif message.error():
             note(f"poll: {message.error()}")
         else:
-            say(e="record", p=message.partition(), o=message.offset(), v=message.value().decode())
+            history.read(message)
+    for p in stable:
+        history.say("drained", key=f"{topic}/{p}")
+    history.end("ok")
     consumer.close()
 
 
+def work(*arguments):
+    run(Worker, *arguments)
+
+
+def mix(*arguments):
+    run(Mixer, *arguments)
+
+
 if __name__ == "__main__":
-    {"fill": fill, "work": work, "read": read}[sys.argv[1]](*sys.argv[2:])
+    {"fill": fill, "work": work, "mix": mix, "read": read}[sys.argv[1]](*sys.argv[2:])

@@ -44,6 +44,19 @@ impl Broker {
         }
     }
 
+    /// Stops it in its tracks for so long, as a machine does that swaps or migrates.
+    pub(crate) fn pause(&self, time: Duration) {
+        let guard = match &self.kind {
+            Kind::Kafka { node, .. } => node.as_ref().map(kafka::Node::guard),
+            Kind::Ottla { guard, .. } => guard.as_ref(),
+        };
+        if let Some(guard) = guard {
+            guard.pause();
+            std::thread::sleep(time);
+            guard.resume();
+        }
+    }
+
     /// Starts it on what it left, and returns when it answers.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
         let port = self.port;
@@ -62,16 +75,16 @@ impl Broker {
     }
 
     /// Starts it and kills it again after so long, ready or not: a crash during recovery. Only where a start is a matter of
-    /// milliseconds.
-    pub(crate) fn stumble(&mut self, after: Duration) -> Result<(), String> {
+    /// milliseconds; else it does nothing and says so.
+    pub(crate) fn stumble(&mut self, after: Duration) -> Result<bool, String> {
         let Kind::Ottla { binary, folder, .. } = &self.kind else {
-            return Ok(());
+            return Ok(false);
         };
         let log = folder.with_extension("log");
         let guard = Guard::start(&mut broker::ottla(binary, self.port, self.port, folder, &log)?)?;
         std::thread::sleep(after);
         guard.kill();
-        Ok(())
+        Ok(true)
     }
 
     /// Whether it ended by itself, which it never should.

@@ -32,7 +32,8 @@ pub(crate) struct History {
     pub(crate) seen: Vec<Record>,
     /// The input topic, by different readers.
     pub(crate) input: Vec<Reading>,
-    /// The output topic, by different readers. A value is `PARTITION OFFSET VALUE` of the input record it was made from.
+    /// The output topic, by different readers. A value is `PARTITION OFFSET VALUE ATTEMPT`: the input record it was made from, and
+    /// something that makes it unique.
     pub(crate) output: Vec<Reading>,
     /// The group's committed offsets on the input topic.
     pub(crate) committed: BTreeMap<i32, i64>,
@@ -138,7 +139,7 @@ fn input_is_what_was_sent(history: &History, found: &mut Vec<Finding>) {
 
 /// The input place and value that an output value names.
 fn origin(value: &str) -> Option<Record> {
-    let mut parts = value.splitn(3, ' ');
+    let mut parts = value.split(' ');
     let partition = parts.next()?.parse().ok()?;
     let offset = parts.next()?.parse().ok()?;
     Some(Record { partition, offset, value: parts.next()?.to_owned() })
@@ -202,10 +203,10 @@ mod tests {
     fn good() -> History {
         let input = vec![record(0, 0, "v0"), record(1, 0, "v1"), record(0, 1, "v2"), record(1, 1, "v3")];
         let output = vec![
-            record(0, 0, "0 0 v0"),
-            record(0, 1, "1 0 v1"),
-            record(1, 0, "0 1 v2"),
-            record(1, 4, "1 1 v3"),
+            record(0, 0, "0 0 v0 x"),
+            record(0, 1, "1 0 v1 x"),
+            record(1, 0, "0 1 v2 x"),
+            record(1, 4, "1 1 v3 x"),
         ];
         let reading = |reader: &str, records: &[Record], end: i64| Reading {
             reader: reader.to_owned(),
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_duplicate_is_found() {
-        let found = spoilt(|h| both(&mut h.output, |records| records.push(record(0, 5, "1 1 v3"))));
+        let found = spoilt(|h| both(&mut h.output, |records| records.push(record(0, 5, "1 1 v3 x"))));
         assert_eq!(found, ["duplicate"]);
     }
 
@@ -251,9 +252,10 @@ mod tests {
 
     #[test]
     fn a_foreign_value_is_found() {
-        let made_up = |h: &mut History| both(&mut h.output, |records| records.push(record(0, 5, "0 7 v9")));
+        let made_up = |h: &mut History| both(&mut h.output, |records| records.push(record(0, 5, "0 7 v9 x")));
         assert_eq!(spoilt(made_up), ["foreign"]);
-        let swapped = |h: &mut History| both(&mut h.output, |records| records[0].value = "0 0 v1".to_owned());
+        let swapped =
+            |h: &mut History| both(&mut h.output, |records| records[0].value = "0 0 v1 x".to_owned());
         assert_eq!(spoilt(swapped), ["foreign", "lost"]);
         let garbage = |h: &mut History| both(&mut h.output, |records| records.push(record(0, 5, "hello")));
         assert_eq!(spoilt(garbage), ["foreign"]);
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn an_offset_with_two_values_is_found() {
         assert_eq!(spoilt(|h| h.seen.push(record(0, 0, "v2"))), ["inconsistent-offsets", "phantom-input"]);
-        let by_the_second = spoilt(|h| h.output[1].records[0].value = "1 0 v1".to_owned());
+        let by_the_second = spoilt(|h| h.output[1].records[0].value = "1 0 v1 x".to_owned());
         assert!(by_the_second.contains(&"inconsistent-offsets"));
     }
 
@@ -296,7 +298,7 @@ mod tests {
 
     #[test]
     fn an_output_out_of_order_is_found() {
-        let found = spoilt(|h| both(&mut h.output, |records| records[2] = record(0, -1, "0 1 v2")));
+        let found = spoilt(|h| both(&mut h.output, |records| records[2] = record(0, -1, "0 1 v2 x")));
         assert_eq!(found, ["reordered"]);
     }
 }

@@ -1,4 +1,4 @@
-//! A filler, workers and a broker at work, and the hand that kills them.
+//! A filler, workers and a broker at work, and the hand that kills and pauses them.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,8 @@ use super::programs::{Client, Running, Scene};
 pub(crate) const INPUT: &str = "eos-input";
 pub(crate) const OUTPUT: &str = "eos-output";
 pub(crate) const GROUP: &str = "eos-group";
+/// The topic of the mixers.
+pub(crate) const MIX: &str = "eos-mix";
 
 /// How far the input may be ahead of the output, in records: enough that no worker is ever idle.
 const AHEAD: u64 = 600;
@@ -18,6 +20,55 @@ const AHEAD: u64 = 600;
 const PORTION: u64 = 50;
 /// A pipeline in which nothing moves for so long is broken. Longer than a session and a transaction may take to time out.
 const STUCK: Duration = Duration::from_secs(60);
+/// A pause that outlasts a session (6 s) and a transaction (8 s), in milliseconds.
+const LONG_PAUSE: u64 = 8500;
+/// How long a worker that comes back after its successor took over may live on: it should be fenced.
+const ZOMBIE: Duration = Duration::from_secs(5);
+
+/// What was done to the pipeline.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Deeds {
+    pub(crate) broker_kills: u64,
+    /// Of those, kills while the broker recovered from the one before.
+    pub(crate) double_kills: u64,
+    pub(crate) broker_pauses: u64,
+    pub(crate) worker_kills: u64,
+    pub(crate) worker_pauses: u64,
+    /// Paused workers whose successor was at work when they came back.
+    pub(crate) zombies: u64,
+    /// Workers that ended by themselves, because their client could not go on, and were started anew.
+    pub(crate) restarts: u64,
+}
+
+impl Deeds {
+    /// Adds those of another round.
+    pub(crate) fn add(&mut self, other: Deeds) {
+        self.broker_kills += other.broker_kills;
+        self.double_kills += other.double_kills;
+        self.broker_pauses += other.broker_pauses;
+        self.worker_kills += other.worker_kills;
+        self.worker_pauses += other.worker_pauses;
+        self.zombies += other.zombies;
+        self.restarts += other.restarts;
+    }
+}
+
+/// What a member of the crew does.
+#[derive(Clone, Copy)]
+enum Role {
+    /// Moves records, in this slot.
+    Work(u32),
+    /// Mixes sends, polls and transactions.
+    Mix(u32),
+}
+
+/// A member of the crew.
+struct Hand {
+    role: Role,
+    running: Running,
+    /// When it may go on, if it is paused.
+    paused: Option<Instant>,
+}
 
 /// Everything that runs.
 pub(crate) struct Pipeline<'a> {
@@ -26,18 +77,19 @@ pub(crate) struct Pipeline<'a> {
     chance: Chance,
     pub(crate) broker: Broker,
     filler: Running,
-    workers: Vec<Running>,
+    crew: Vec<Hand>,
+    /// Paused, and somebody else has their place: when they wake.
+    sleepers: Vec<(Running, Instant)>,
+    /// Back again, until then.
+    zombies: Vec<(Running, Instant)>,
     /// How many values were asked for; they are numbered from 0.
     pub(crate) fed: u64,
     fed_at: Instant,
-    pub(crate) broker_kills: u64,
-    pub(crate) worker_kills: u64,
-    /// Workers that ended by themselves, because their client could not go on, and were started anew.
-    pub(crate) restarts: u64,
+    pub(crate) deeds: Deeds,
 }
 
 impl<'a> Pipeline<'a> {
-    /// Starts the filler and the workers.
+    /// Starts the filler and the crew.
     pub(crate) fn start(
         options: &'a Options,
         scene: &'a Scene,
@@ -52,44 +104,53 @@ impl<'a> Pipeline<'a> {
             chance,
             broker,
             filler,
-            workers: Vec::new(),
+            crew: Vec::new(),
+            sleepers: Vec::new(),
+            zombies: Vec::new(),
             fed: 0,
             fed_at: Instant::now(),
-            broker_kills: 0,
-            worker_kills: 0,
-            restarts: 0,
+            deeds: Deeds::default(),
         };
-        for slot in 0..options.workers {
-            let worker = pipeline.worker(slot)?;
-            pipeline.workers.push(worker);
+        let roles = (0..options.workers).map(Role::Work).chain((0..options.mixers).map(Role::Mix));
+        for role in roles {
+            let running = pipeline.begin(role)?;
+            pipeline.crew.push(Hand { role, running, paused: None });
         }
         Ok(pipeline)
     }
 
-    /// A worker for this slot. The last one is a dynamic member, whose death the group notices when its session times out; the
-    /// others are static members, whose successors take over at once.
-    fn worker(&mut self, slot: u32) -> Result<Running, String> {
-        let kind = if slot + 1 == self.options.workers { "dynamic" } else { "static" };
-        let (slot, seed) = (slot.to_string(), self.chance.below(u64::MAX).to_string());
-        let words = ["work", &self.scene.bootstrap, INPUT, OUTPUT, GROUP, &slot, kind, &seed];
-        self.scene.start(self.options.client, &format!("work-{slot}"), &words)
+    fn begin(&mut self, role: Role) -> Result<Running, String> {
+        let seed = self.chance.below(u64::MAX).to_string();
+        let bootstrap = &self.scene.bootstrap;
+        match role {
+            // The last one is a dynamic member, whose death the group notices when its session times out; the others are static
+            // members, whose successors take over at once.
+            Role::Work(slot) => {
+                let kind = if slot + 1 == self.options.workers { "dynamic" } else { "static" };
+                let slot = slot.to_string();
+                let words = ["work", bootstrap, INPUT, OUTPUT, GROUP, &slot, kind, &seed];
+                self.scene.start(self.options.client, &format!("work-{slot}"), &words)
+            }
+            Role::Mix(slot) => {
+                let (slot, others) = (slot.to_string(), format!("{INPUT},{OUTPUT}"));
+                let words = ["mix", bootstrap, MIX, &others, &slot, &seed];
+                self.scene.start(Client::Librdkafka, &format!("mix-{slot}"), &words)
+            }
+        }
     }
 
-    /// Keeps the pipeline full and kills something after every so many records that were moved.
-    pub(crate) fn run_with_kills(&mut self) -> Result<(), String> {
+    /// Keeps the pipeline full and does something to it after every so many records that were moved.
+    pub(crate) fn run_with_kills(&mut self, kills: u64) -> Result<(), String> {
         // Nothing is killed before the pipeline moves: the first portion of work is not part of any gap.
         self.progress(1)?;
-        for kill in 0..self.options.kills {
-            let mean = self.options.records / (self.options.kills + 1);
-            let gap = 1 + self.chance.below(2 * mean);
+        for kill in 0..kills {
+            let gap = 1 + self.chance.below(2 * self.options.gap);
             self.progress(gap)?;
             std::thread::sleep(Duration::from_millis(self.chance.below(20)));
-            self.kill(kill)?;
+            self.disturb(kill)?;
+            self.kill_broker()?;
         }
-        while self.fed < self.options.records {
-            self.progress(PORTION)?;
-        }
-        Ok(())
+        self.progress(1 + self.options.gap)
     }
 
     /// Waits until so many more records were moved.
@@ -122,42 +183,43 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Starts workers anew that gave up.
-    fn revive(&mut self) -> Result<(), String> {
-        for slot in 0..self.workers.len() {
-            if self.workers[slot].has_ended()? {
-                self.restarts += 1;
-                if self.restarts > 50 + 10 * self.options.kills {
-                    return Err("the workers do not stay alive".to_owned());
-                }
-                self.workers[slot] = self.worker(slot as u32)?;
-            }
+    /// What happens besides the kill of the broker. The first two times it is one kill and one pause of a worker, so that few
+    /// kills test both.
+    fn disturb(&mut self, number: u64) -> Result<(), String> {
+        match if number < 2 { number } else { self.chance.below(12) } {
+            0 | 2 => self.kill_worker(),
+            1 | 3 => self.pause_worker(),
+            4 if self.chance.below(2) == 0 => self.pause_broker(),
+            _ => Ok(()),
         }
-        Ok(())
-    }
-
-    fn kill(&mut self, number: u64) -> Result<(), String> {
-        // The first two are one of each kind, so that two kills test both.
-        let at_the_broker = if number < 2 { number == 0 } else { self.chance.below(2) == 0 };
-        if at_the_broker { self.kill_broker() } else { self.kill_worker() }
     }
 
     fn kill_broker(&mut self) -> Result<(), String> {
-        self.broker_kills += 1;
+        self.deeds.broker_kills += 1;
         self.broker.kill();
-        if self.chance.below(3) == 0 {
+        while self.chance.below(3) == 0 {
             let after = Duration::from_millis(self.chance.below(15));
-            self.broker.stumble(after)?;
+            if self.broker.stumble(after)? {
+                self.deeds.broker_kills += 1;
+                self.deeds.double_kills += 1;
+            }
         }
         std::thread::sleep(Duration::from_millis(self.chance.below(200)));
         self.broker.restart()
     }
 
+    fn pause_broker(&mut self) -> Result<(), String> {
+        self.deeds.broker_pauses += 1;
+        let long = self.chance.below(3) == 0;
+        let time = if long { LONG_PAUSE } else { 100 } + self.chance.below(1000);
+        self.broker.pause(Duration::from_millis(time));
+        // It also has to live on.
+        self.progress(1)
+    }
+
     fn kill_worker(&mut self) -> Result<(), String> {
-        self.worker_kills += 1;
-        let slot = self.chance.below(self.workers.len() as u64) as u32;
-        let next = self.worker(slot)?;
-        let old = std::mem::replace(&mut self.workers[slot as usize], next);
+        self.deeds.worker_kills += 1;
+        let old = self.replace()?;
         // Sometimes the two meet: then the old one must be fenced, and nothing may be doubled.
         if self.chance.below(3) == 0 {
             std::thread::sleep(Duration::from_millis(self.chance.below(800)));
@@ -166,9 +228,71 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Lets everything be moved, then ends all programs in peace. Returns how many values were asked for, how many workers gave up,
-    /// and the broker.
-    pub(crate) fn drain(mut self) -> Result<(u64, u64, Broker), String> {
+    /// Puts another worker in the place of one, and returns the old one.
+    fn replace(&mut self) -> Result<Running, String> {
+        let place = self.chance.below(self.crew.len() as u64) as usize;
+        let next = self.begin(self.crew[place].role)?;
+        self.crew[place].paused = None;
+        Ok(std::mem::replace(&mut self.crew[place].running, next))
+    }
+
+    /// Stops one of the crew for a while, short or longer than its session and its transaction last; sometimes somebody takes its
+    /// place meanwhile.
+    fn pause_worker(&mut self) -> Result<(), String> {
+        self.deeds.worker_pauses += 1;
+        let long = self.chance.below(2) == 0;
+        let time = if long { LONG_PAUSE } else { 0 } + self.chance.below(2000);
+        let until = Instant::now() + Duration::from_millis(time);
+        if self.chance.below(2) == 0 {
+            self.deeds.zombies += 1;
+            let old = self.replace()?;
+            old.pause();
+            self.sleepers.push((old, until));
+        } else {
+            let place = self.chance.below(self.crew.len() as u64) as usize;
+            let hand = &mut self.crew[place];
+            hand.running.pause();
+            hand.paused = Some(until);
+        }
+        Ok(())
+    }
+
+    /// Lets those go on whose pause is over, and ends zombies that had their time.
+    fn wake(&mut self, now: Instant) {
+        for hand in &mut self.crew {
+            if hand.paused.is_some_and(|until| until <= now) {
+                hand.running.resume();
+                hand.paused = None;
+            }
+        }
+        for (sleeper, _) in self.sleepers.extract_if(.., |(_, until)| *until <= now) {
+            sleeper.resume();
+            self.zombies.push((sleeper, now + ZOMBIE));
+        }
+        for (zombie, _) in self.zombies.extract_if(.., |(_, until)| *until <= now) {
+            zombie.kill();
+        }
+    }
+
+    /// Starts workers anew that gave up.
+    fn revive(&mut self) -> Result<(), String> {
+        for place in 0..self.crew.len() {
+            if self.crew[place].running.has_ended()? {
+                self.deeds.restarts += 1;
+                if self.deeds.restarts > 50 + 10 * self.deeds.broker_kills {
+                    return Err("the workers do not stay alive".to_owned());
+                }
+                let running = self.begin(self.crew[place].role)?;
+                let hand = &mut self.crew[place];
+                (hand.running, hand.paused) = (running, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets everything be moved, then ends all programs in peace. Returns how many values were asked for, what was done, and the
+    /// broker.
+    pub(crate) fn drain(mut self) -> Result<(u64, Deeds, Broker), String> {
         self.filler.close();
         while !self.filler.has_ended()? {
             self.watch()?;
@@ -176,21 +300,23 @@ impl<'a> Pipeline<'a> {
         let (scene, seconds) = (self.scene, STUCK.as_secs().to_string());
         let words = ["drained", &scene.bootstrap, GROUP, INPUT, &seconds];
         let mut drained = scene.start(Client::FranzGo, "drained", &words)?;
-        while !drained.has_ended()? {
+        while !drained.has_ended()? || !self.sleepers.is_empty() || !self.zombies.is_empty() {
             self.watch()?;
         }
         let good = |what: &str, e: String| format!("{what} {e}");
         self.filler.finish(STUCK).map_err(|e| good("the filler", e))?;
         drained.finish(STUCK).map_err(|e| good("the input is not consumed; drained", e))?;
-        for worker in self.workers {
+        for hand in self.crew {
+            hand.running.resume();
             // One that gives up now may leave a transaction open, which has to time out: the readers wait for that.
-            self.restarts += u64::from(worker.finish(STUCK).is_err());
+            self.deeds.restarts += u64::from(hand.running.finish(STUCK).is_err());
         }
-        Ok((self.fed, self.restarts, self.broker))
+        Ok((self.fed, self.deeds, self.broker))
     }
 
     /// What has to be looked after while waiting.
     fn watch(&mut self) -> Result<(), String> {
+        self.wake(Instant::now());
         self.revive()?;
         self.broker.check()?;
         std::thread::sleep(Duration::from_millis(2));

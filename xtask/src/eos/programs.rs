@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use super::check::{Reading, Record};
 use crate::e2e::clients;
 use crate::process::{self, Guard};
 
@@ -57,53 +56,57 @@ pub(crate) fn prepare() -> Result<(), String> {
     Ok(())
 }
 
-/// One line that a program wrote to stdout.
-#[derive(Clone, Deserialize)]
-pub(crate) struct Event {
-    #[serde(rename = "e")]
-    kind: Kind,
-    #[serde(rename = "p", default)]
-    pub(crate) partition: i32,
-    #[serde(rename = "o", default)]
-    pub(crate) offset: i64,
-    #[serde(rename = "v", default)]
-    value: String,
-    #[serde(default)]
-    high: i64,
-    #[serde(default)]
-    stable: i64,
-    #[serde(rename = "n", default)]
-    count: u64,
+/// One line that a program wrote to stdout: an event of its history, in the checker's format.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) process: String,
+    #[serde(flatten)]
+    pub(crate) event: Event,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    /// `fill`: a record is acknowledged.
-    Ack,
-    /// `fill`: nobody knows whether the record was stored.
-    Unknown,
-    /// `work`: a record was consumed.
-    Seen,
-    /// `work`: a transaction of so many records was committed.
-    Commit,
-    /// `work`: a transaction was aborted.
-    Abort,
-    /// `work`: the client cannot go on.
-    Fatal,
-    /// `read`: a record.
-    Record,
-    /// `read`: where a partition ends.
-    End,
-    /// `committed`: the group's offset.
-    Committed,
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    Begin {},
+    Read {
+        key: String,
+        offset: i64,
+        value: String,
+    },
+    Write {
+        key: String,
+        value: String,
+    },
+    Ack {
+        value: String,
+        offset: i64,
+    },
+    Committed {
+        key: String,
+        offset: Option<i64>,
+    },
+    Ends {
+        key: String,
+        high: i64,
+        stable: i64,
+    },
+    Ending {
+        ending: String,
+    },
+    End {
+        outcome: String,
+    },
+    #[serde(other)]
+    Other,
 }
 
 /// What the programs said so far, and how much was moved.
 #[derive(Clone, Default)]
 pub(crate) struct Ledger {
-    events: Arc<Mutex<Vec<Event>>>,
+    said: Arc<Mutex<String>>,
     moved: Arc<AtomicU64>,
+    committed: Arc<AtomicU64>,
+    aborted: Arc<AtomicU64>,
 }
 
 impl Ledger {
@@ -112,25 +115,60 @@ impl Ledger {
         self.moved.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count(&self, kind: Kind) -> usize {
-        self.lock().iter().filter(|event| event.kind == kind).count()
+    /// How many transactions are known to be committed, and how many to be aborted.
+    pub(crate) fn transactions(&self) -> (u64, u64) {
+        (self.committed.load(Ordering::Relaxed), self.aborted.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn records(&self, kind: Kind) -> Vec<Record> {
-        let events = self.lock();
-        let record = |e: &Event| Record { partition: e.partition, offset: e.offset, value: e.value.clone() };
-        events.iter().filter(|event| event.kind == kind).map(record).collect()
+    /// Every line so far.
+    pub(crate) fn text(&self) -> String {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn add(&self, event: Event) {
-        if event.kind == Kind::Commit {
-            self.moved.fetch_add(event.count, Ordering::Relaxed);
+    fn add(&self, line: &str) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.push_str(line);
+        said.push('\n');
+    }
+}
+
+/// Takes down what one program says.
+struct Scribe {
+    ledger: Ledger,
+    /// A worker: what it commits was moved.
+    moves: bool,
+    /// Records read in the operation under way, and how it was asked to end.
+    reads: u64,
+    ending: String,
+}
+
+impl Scribe {
+    fn add(&mut self, line: &str) {
+        let Ok(parsed) = parse(line) else {
+            // A killed program may leave a torn line.
+            return;
+        };
+        self.ledger.add(line);
+        match parsed.event {
+            Event::Begin {} => (self.reads, self.ending) = (0, String::new()),
+            Event::Read { .. } => self.reads += 1,
+            Event::Ending { ending } => self.ending = ending,
+            Event::End { outcome } if outcome == "ok" => self.count(),
+            _ => {}
         }
-        self.lock().push(event);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Event>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    fn count(&self) {
+        match self.ending.as_str() {
+            "commit" => {
+                self.ledger.committed.fetch_add(1, Ordering::Relaxed);
+                if self.moves {
+                    self.ledger.moved.fetch_add(self.reads, Ordering::Relaxed);
+                }
+            }
+            "abort" => drop(self.ledger.aborted.fetch_add(1, Ordering::Relaxed)),
+            _ => {}
+        }
     }
 }
 
@@ -158,39 +196,24 @@ impl Scene {
         let stdin = guard.child().stdin.take();
         let said = guard.child().stdout.take();
         let copy = appended(&self.folder.join(format!("{name}.jsonl")))?;
-        let ledger = self.ledger.clone();
-        let reader = said.map(|said| std::thread::spawn(move || listen(said, copy, &ledger)));
+        let moves = arguments.first() == Some(&"work");
+        let scribe = Scribe { ledger: self.ledger.clone(), moves, reads: 0, ending: String::new() };
+        let reader = said.map(|said| std::thread::spawn(move || listen(said, copy, scribe)));
         Ok(Running { guard, stdin, reader })
     }
 
-    /// Runs a program to its end and returns what it said.
-    pub(crate) fn ask(
-        &self,
-        client: Client,
-        arguments: &[&str],
-        limit: Duration,
-    ) -> Result<Vec<Event>, String> {
+    /// Runs a program to its end and adds what it said to the ledger.
+    pub(crate) fn ask(&self, client: Client, arguments: &[&str], limit: Duration) -> Result<(), String> {
         let output = process::capture(&mut client.command(arguments), limit)?;
         if !output.status.is_some_and(|status| status.success()) {
             let name = client.name();
             return Err(format!("{name} {} failed: {}", arguments.join(" "), output.stderr.trim()));
         }
-        output.stdout.lines().map(parse).collect()
-    }
-
-    /// Reads a topic as a read_committed reader sees it.
-    pub(crate) fn read(&self, client: Client, topic: &str) -> Result<Reading, String> {
-        let events = self.ask(client, &["read", &self.bootstrap, topic], Duration::from_secs(90))?;
-        let mut reading = Reading { reader: client.name().to_owned(), ..Reading::default() };
-        for event in events {
-            let (partition, offset) = (event.partition, event.offset);
-            match event.kind {
-                Kind::Record => reading.records.push(Record { partition, offset, value: event.value }),
-                Kind::End => drop(reading.ends.insert(partition, (event.high, event.stable))),
-                _ => {}
-            }
+        for line in output.stdout.lines() {
+            parse(line)?;
+            self.ledger.add(line);
         }
-        Ok(reading)
+        Ok(())
     }
 }
 
@@ -199,18 +222,16 @@ fn appended(path: &Path) -> Result<File, String> {
     open.map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-fn parse(line: &str) -> Result<Event, String> {
+/// Reads a line.
+pub(crate) fn parse(line: &str) -> Result<Line, String> {
     serde_json::from_str(line).map_err(|e| format!("not a line of the contract: {line:?}: {e}"))
 }
 
-/// Passes on whole lines; a killed program may leave a torn one.
-fn listen(said: ChildStdout, mut copy: File, ledger: &Ledger) {
+fn listen(said: ChildStdout, mut copy: File, mut scribe: Scribe) {
     for line in BufReader::new(said).lines().map_while(Result::ok) {
         // The copy is for people; the ledger is what counts.
         let _ = writeln!(copy, "{line}");
-        if let Ok(event) = parse(&line) {
-            ledger.add(event);
-        }
+        scribe.add(&line);
     }
 }
 
@@ -224,6 +245,16 @@ impl Running {
     /// Whether the program has ended by itself.
     pub(crate) fn has_ended(&mut self) -> Result<bool, String> {
         Ok(self.guard.ended()?.is_some())
+    }
+
+    /// Stops it in its tracks (`SIGSTOP`) until it may go on.
+    pub(crate) fn pause(&self) {
+        self.guard.pause();
+    }
+
+    /// Lets it go on (`SIGCONT`).
+    pub(crate) fn resume(&self) {
+        self.guard.resume();
     }
 
     /// Kills it at once.

@@ -5,12 +5,11 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -47,36 +46,6 @@ func main() {
 func fail(code int, why string) {
 	fmt.Fprintln(os.Stderr, why)
 	os.Exit(code)
-}
-
-// One line of what happened.
-type event struct {
-	E         string `json:"e"`
-	Partition int32  `json:"p"`
-	Offset    int64  `json:"o"`
-	Value     string `json:"v,omitempty"`
-	High      int64  `json:"high,omitempty"`
-	Stable    int64  `json:"stable,omitempty"`
-	Count     int    `json:"n,omitempty"`
-	Why       string `json:"why,omitempty"`
-}
-
-var (
-	outLock sync.Mutex
-	out     = bufio.NewWriterSize(os.Stdout, 1<<20)
-)
-
-func say(e event) {
-	line, _ := json.Marshal(e)
-	outLock.Lock()
-	defer outLock.Unlock()
-	out.Write(append(line, '\n'))
-}
-
-func flush() {
-	outLock.Lock()
-	defer outLock.Unlock()
-	out.Flush()
 }
 
 func note(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
@@ -141,23 +110,29 @@ func fill(args []string) error {
 		return err
 	}
 	defer cl.Close()
-	next := 0
+	h, next := newHistory("fill"), 0
 	for line := range asked() {
 		n, err := strconv.Atoi(line)
 		if err != nil {
 			return err
 		}
-		for range n {
-			r := &kgo.Record{Topic: args[1], Partition: int32(next % partitions), Value: fmt.Appendf(nil, "v%d", next)}
-			next++
-			cl.Produce(context.Background(), r, func(r *kgo.Record, err error) {
-				if err != nil {
-					say(event{E: "unknown", Value: string(r.Value), Why: err.Error()})
-				} else {
-					say(event{E: "ack", Partition: r.Partition, Offset: r.Offset, Value: string(r.Value)})
+		h.begin("send")
+		left := &atomic.Int64{}
+		left.Store(int64(n))
+		op, values := h.op, make([]string, n)
+		for i := range values {
+			values[i] = fmt.Sprintf("v%d", next+i)
+			h.write(args[1], int32((next+i)%partitions), values[i], nil)
+		}
+		flush()
+		for i, value := range values {
+			h.send(cl.Produce, args[1], int32((next+i)%partitions), value, func() {
+				if left.Add(-1) == 0 {
+					h.endOf(op, "ok")
 				}
 			})
 		}
+		next += n
 	}
 	return cl.Flush(context.Background())
 }
@@ -204,9 +179,11 @@ func read(args []string) error {
 	if err != nil {
 		return err
 	}
+	h := newHistory("franz-go reads " + args[1])
+	h.begin("drain")
 	missing := map[int32]bool{}
 	for p := range high {
-		say(event{E: "end", Partition: p, High: high[p], Stable: stable[p]})
+		h.say("ends", facts{"key": key(args[1], p), "high": high[p], "stable": stable[p]})
 		if stable[p] > 0 {
 			missing[p] = true
 		}
@@ -218,13 +195,17 @@ func read(args []string) error {
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if !r.Attrs.IsControl() {
-				say(event{E: "record", Partition: r.Partition, Offset: r.Offset, Value: string(r.Value)})
+				h.read(r)
 			}
 			if r.Offset+1 >= stable[r.Partition] {
 				delete(missing, r.Partition)
 			}
 		})
 	}
+	for p := range high {
+		h.say("drained", facts{"key": key(args[1], p)})
+	}
+	h.end("ok")
 	return nil
 }
 
@@ -241,11 +222,14 @@ func committed(args []string) error {
 	if err != nil {
 		return err
 	}
+	h := newHistory("franz-go asks for offsets")
+	h.begin("poll")
 	offsets.Each(func(o kadm.OffsetResponse) {
 		if o.Topic == args[2] {
-			say(event{E: "committed", Partition: o.Partition, Offset: o.At})
+			h.say("committed", facts{"group": args[1], "key": key(o.Topic, o.Partition), "offset": o.At})
 		}
 	})
+	h.end("ok")
 	return offsets.Error()
 }
 
