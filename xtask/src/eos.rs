@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use ottla_checker::lines::Reader;
 
 use crate::process;
 use broker::Broker;
 use chance::Chance;
-use check::Finding;
 use pipeline::{Deeds, GROUP, INPUT, MIX, OUTPUT, Pipeline};
 use programs::{Client, Ledger, Scene};
 
@@ -51,6 +51,9 @@ pub(crate) struct Options {
     /// The broker: ottla or kafka.
     #[arg(long, default_value = "ottla")]
     against: String,
+    /// The binary of Ottla to run [default: a release build of this tree]
+    #[arg(long)]
+    binary: Option<PathBuf>,
 }
 
 /// What happened, to be told in one line.
@@ -144,8 +147,8 @@ fn one_round(options: &Options, seed: u64, kills: u64) -> Result<Tally, String> 
     }
 }
 
-fn execute(options: &Options, seed: u64, kills: u64, folder: &Path) -> Result<(Tally, Vec<Finding>), String> {
-    let broker = Broker::start(&options.against, folder)?;
+fn execute(options: &Options, seed: u64, kills: u64, folder: &Path) -> Result<(Tally, Vec<String>), String> {
+    let broker = Broker::start(&options.against, options.binary.clone(), folder)?;
     let scene = Scene { folder: folder.to_owned(), bootstrap: broker.bootstrap(), ledger: Ledger::default() };
     let partitions = options.partitions.to_string();
     for topic in [INPUT, OUTPUT, MIX] {
@@ -159,10 +162,20 @@ fn execute(options: &Options, seed: u64, kills: u64, folder: &Path) -> Result<(T
     let text = scene.ledger.text();
     let history = folder.join("history.jsonl");
     fs::write(&history, &text).map_err(|e| format!("cannot write {}: {e}", history.display()))?;
-    let found = check::judge(&told::history(&text)?);
+    let found = judged(&text)?;
     let (committed, aborted) = scene.ledger.transactions();
     let lines = text.lines().count() as u64;
     Ok((Tally { title: broker.title, records: fed, lines, committed, aborted, deeds }, found))
+}
+
+/// What either judge finds.
+fn judged(text: &str) -> Result<Vec<String>, String> {
+    let mut reader = Reader::new();
+    reader.add(text).map_err(|e| format!("what the programs said is no history: {e}"))?;
+    let mut found: Vec<String> =
+        ottla_checker::check(&reader.finish()).iter().map(ToString::to_string).collect();
+    found.extend(check::judge(&told::history(text)?).iter().map(ToString::to_string));
+    Ok(found)
 }
 
 /// Reads back all there is, with both clients.
@@ -187,4 +200,40 @@ fn fresh_folder(seed: u64) -> Result<PathBuf, String> {
     }
     fs::create_dir_all(&folder).map_err(fail)?;
     Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A history in which a transaction was committed and is not seen by the reader that came last.
+    const LOST: &str = r#"
+{"event":"begin","process":"fill","op":1,"kind":"send","at":1}
+{"event":"write","process":"fill","op":1,"key":"eos-input/0","value":"v0"}
+{"event":"ack","process":"fill","op":1,"value":"v0","offset":0}
+{"event":"end","process":"fill","op":1,"outcome":"ok","at":2}
+{"event":"begin","process":"work-0.1","op":1,"kind":"txn","at":3}
+{"event":"read","process":"work-0.1","op":1,"key":"eos-input/0","offset":0,"value":"v0"}
+{"event":"write","process":"work-0.1","op":1,"key":"eos-output/0","value":"0 0 v0 x","from":{"key":"eos-input/0","offset":0}}
+{"event":"offset","process":"work-0.1","op":1,"group":"eos-group","key":"eos-input/0","offset":1}
+{"event":"ending","process":"work-0.1","op":1,"ending":"commit"}
+{"event":"end","process":"work-0.1","op":1,"outcome":"ok","at":4}
+{"event":"begin","process":"a reads eos-input","op":1,"kind":"drain","at":5}
+{"event":"read","process":"a reads eos-input","op":1,"key":"eos-input/0","offset":0,"value":"v0"}
+{"event":"drained","process":"a reads eos-input","op":1,"key":"eos-input/0"}
+{"event":"end","process":"a reads eos-input","op":1,"outcome":"ok","at":6}
+{"event":"begin","process":"a reads eos-output","op":1,"kind":"drain","at":7}
+READ{"event":"drained","process":"a reads eos-output","op":1,"key":"eos-output/0"}
+{"event":"end","process":"a reads eos-output","op":1,"outcome":"ok","at":8}
+"#;
+    const READ: &str = r#"{"event":"read","process":"a reads eos-output","op":1,"key":"eos-output/0","offset":0,"value":"0 0 v0 x"}"#;
+
+    #[test]
+    fn both_judges_are_asked() {
+        let told = judged(&LOST.trim().replace("READ", &format!("{READ}\n"))).unwrap();
+        assert_eq!(told, [] as [String; 0]);
+        let found = judged(&LOST.trim().replace("READ", "")).unwrap();
+        let has = |text: &str| found.iter().any(|finding| finding.starts_with(text));
+        assert!(has("unseen: ") && has("lost: "), "{found:?}");
+    }
 }

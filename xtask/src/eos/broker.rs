@@ -20,13 +20,13 @@ enum Kind {
 }
 
 impl Broker {
-    /// Starts `ottla` or `kafka` on a fresh folder below the run's.
-    pub(crate) fn start(against: &str, run: &Path) -> Result<Broker, String> {
+    /// Starts `ottla`, of this binary if one is given, or `kafka` on a fresh folder below the run's.
+    pub(crate) fn start(against: &str, binary: Option<PathBuf>, run: &Path) -> Result<Broker, String> {
         let (folder, port) = (run.join("data"), free_port()?);
         let (title, kind) = match against {
             "kafka" => (format!("Apache Kafka {}", kafka::VERSION), Kind::Kafka { folder, node: None }),
             "ottla" => {
-                let binary = broker::build_ottla()?;
+                let binary = binary.map_or_else(broker::build_ottla, Ok)?;
                 ("Ottla".to_owned(), Kind::Ottla { binary, folder, guard: None })
             }
             other => return Err(format!("--against takes ottla or kafka, not {other}")),
