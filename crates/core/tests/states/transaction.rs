@@ -1,8 +1,8 @@
 //! A transactional id: every state, every event, every relation of the asker to the owner, around both ends of the epochs.
 
-mod events;
-mod reach;
-mod said;
+pub(crate) mod events;
+pub(crate) mod reach;
+pub(crate) mod said;
 
 use crate::table::{Row, Table};
 use crate::transaction::events::{Event, Who, events};

@@ -306,7 +306,7 @@ fn stage(pair: Pair, version: Version, place: Place) -> Input {
     })
 }
 
-fn send(pair: Pair, version: Version, partition: i32, first: i32) -> Input {
+pub(crate) fn send(pair: Pair, version: Version, partition: i32, first: i32) -> Input {
     let summary = BatchSummary {
         size: 70,
         last_offset_delta: 0,

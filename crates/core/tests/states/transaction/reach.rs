@@ -200,7 +200,7 @@ fn ok(said: Said) {
 }
 
 /// An id that this pair was the last to initialise.
-fn used((producer_id, epoch): Pair) -> TransactionUpdated {
+pub(crate) fn used((producer_id, epoch): Pair) -> TransactionUpdated {
     let state = TransactionState {
         transactional_id: ID.to_owned(),
         producer_id,
