@@ -1,20 +1,25 @@
 //! `cargo xtask bench`: Ottla beside its peers, measured in one run, since only ratios of one run can be compared.
 
+mod page;
 mod peers;
 mod probe;
 mod start;
+mod txn;
 
 /// What to measure.
 #[derive(clap::Subcommand)]
 pub(crate) enum Bench {
     /// Time from exec to the first acknowledged record, idle memory, size of the program.
     Start(start::Options),
+    /// Transactions per second and how long they take, with raw frames and stock clients.
+    Txn(txn::Options),
 }
 
 /// Measures.
 pub(crate) fn run(bench: &Bench) -> Result<(), String> {
     match bench {
         Bench::Start(options) => start::run(options),
+        Bench::Txn(options) => txn::run(options),
     }
 }
 

@@ -1,4 +1,5 @@
-// kfake, franz-go's in-memory broker, as a process: a peer for benchmarks. Usage: kfake PORT
+// kfake, franz-go's in-memory broker, as a process: a peer for benchmarks. Usage: kfake PORT [FOLDER].
+// With a folder it keeps its data there and syncs each write.
 package main
 
 import (
@@ -12,8 +13,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: kfake PORT")
+	if len(os.Args) != 2 && len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: kfake PORT [FOLDER]")
 		os.Exit(2)
 	}
 	port, err := strconv.Atoi(os.Args[1])
@@ -21,7 +22,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "kfake: not a port:", os.Args[1])
 		os.Exit(2)
 	}
-	cluster, err := kfake.NewCluster(kfake.Ports(port), kfake.NumBrokers(1), kfake.AllowAutoTopicCreation())
+	options := []kfake.Opt{kfake.Ports(port), kfake.NumBrokers(1), kfake.AllowAutoTopicCreation()}
+	if len(os.Args) == 3 {
+		options = append(options, kfake.DataDir(os.Args[2]), kfake.SyncWrites())
+	}
+	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kfake:", err)
 		os.Exit(1)

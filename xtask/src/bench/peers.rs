@@ -65,6 +65,10 @@ impl Peer {
 pub(super) fn prepare() -> Result<(), String> {
     e2e::build_ottla()?;
     kafka::fetch()?;
+    build_kfake()
+}
+
+pub(super) fn build_kfake() -> Result<(), String> {
     let folder = process::root().join("e2e/peers/kfake");
     let out = kfake_binary();
     let out = out.to_str().ok_or("the path of the repository is not UTF-8")?;
@@ -75,22 +79,22 @@ fn ottla_binary() -> PathBuf {
     process::root().join("target/release/ottla")
 }
 
-fn kfake_binary() -> PathBuf {
+pub(super) fn kfake_binary() -> PathBuf {
     process::root().join("target/peers/kfake")
 }
 
-fn ottla(port: u16, more: &[&str]) -> Result<Command, String> {
+pub(super) fn ottla(port: u16, more: &[&str]) -> Result<Command, String> {
     let mut command = Command::new(ottla_binary());
     command.args(["serve", "--listen", &format!("127.0.0.1:{port}")]).args(more);
     Ok(quiet(command))
 }
 
-fn quiet(mut command: Command) -> Command {
+pub(super) fn quiet(mut command: Command) -> Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-fn fresh(name: &str) -> Result<PathBuf, String> {
+pub(super) fn fresh(name: &str) -> Result<PathBuf, String> {
     let folder = process::root().join("target/bench").join(name);
     match fs::remove_dir_all(&folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

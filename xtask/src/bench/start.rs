@@ -77,16 +77,11 @@ fn table(samples: &[(Peer, Vec<Sample>)]) -> Result<String, String> {
 }
 
 fn write(table: &str, runs: usize) -> Result<(), String> {
-    let page = format!(
-        "# Benchmarks\n\n\
-         Brokers are started in turn in one run, each with fresh data, so the figures of a table can be compared with each other and\n\
-         not with those of another run or machine. Medians, with the smallest and largest value in brackets.\n\n\
-         ## Start\n\n\
-         `cargo xtask bench start --runs {runs} --docs`: a client connects as soon as it can, asks Metadata for a topic that does not\n\
+    let text = format!(
+        "`cargo xtask bench start --runs {runs} --docs`: a client connects as soon as it can, asks Metadata for a topic that does not\n\
          exist yet, and produces one record with acks=all. Memory is what is resident one second later. Ottla on disk answers\n\
          after fdatasync; Apache Kafka answers from the page cache, and its size is that of its jars without a Java runtime.\n\n\
          {table}"
     );
-    let path = process::root().join("docs/benchmarks.md");
-    fs::write(&path, page).map_err(|e| format!("cannot write {}: {e}", path.display()))
+    super::page::write("Start", &text)
 }

@@ -1,0 +1,57 @@
+//! A blocking connection: one request, one answer.
+
+use bytes::Bytes;
+use ottla_wire::{Message, Request, Text, frame};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// No broker takes so long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Connection {
+    stream: TcpStream,
+    client: Text,
+    /// The other end is the null broker, whose answers are empty.
+    null: bool,
+}
+
+impl Connection {
+    /// Connects to `HOST:PORT`, or to the null broker at `null@HOST:PORT`.
+    pub(crate) fn open(address: &str) -> Result<Connection, String> {
+        let (null, address) = match address.strip_prefix("null@") {
+            Some(rest) => (true, rest),
+            None => (false, address),
+        };
+        let open = || {
+            let stream = TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Ok(stream)
+        };
+        let stream = open().map_err(|e: std::io::Error| format!("{address}: {e}"))?;
+        Ok(Connection { stream, client: Text::from_static("bench"), null })
+    }
+
+    /// Sends a request and waits for its answer; the null broker's is taken for one without errors.
+    pub(crate) fn call<R: Request>(&mut self, ask: &R, version: i16) -> Result<R::Response, String> {
+        let told = |e: &dyn std::fmt::Display| format!("{}: {e}", R::KEY.name());
+        let request = frame::request(1, Some(&self.client), ask, version).map_err(|e| told(&e))?;
+        self.stream.write_all(&request.to_bytes()).map_err(|e| told(&e))?;
+        let mut size = [0; 4];
+        self.stream.read_exact(&mut size).map_err(|e| told(&e))?;
+        let mut answer = vec![0; u32::from_be_bytes(size) as usize];
+        self.stream.read_exact(&mut answer).map_err(|e| told(&e))?;
+        if self.null {
+            return Ok(R::Response::default());
+        }
+        let answer = Bytes::from(answer);
+        let (_, mut body) = frame::read_response_header(&answer, R::KEY, version).map_err(|e| told(&e))?;
+        R::Response::decode(&mut body, version).map_err(|e| told(&e))
+    }
+
+    /// Whether the other end is the null broker.
+    pub(crate) fn is_null(&self) -> bool {
+        self.null
+    }
+}

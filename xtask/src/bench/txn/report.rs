@@ -1,0 +1,170 @@
+//! The section of docs/benchmarks.md.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::Cell;
+use super::brokers::Side;
+use super::figures::{Figures, Spread, Summary};
+use super::workers::Client;
+
+pub(super) const TITLE: &str = "Transactions";
+
+/// What is told beside the figures.
+pub(super) struct Run {
+    pub(super) rounds: usize,
+    pub(super) millis: u64,
+    pub(super) sides: Vec<Side>,
+    pub(super) prepared: Duration,
+    pub(super) whole: Duration,
+}
+
+pub(super) fn text(figures: &Figures, run: &Run) -> String {
+    let mut text = opening(run);
+    for (title, ours, theirs) in [
+        ("Durable on both sides", Side::OttlaDisk, Side::KafkaFlush),
+        ("From the page cache on both sides", Side::OttlaOs, Side::KafkaCache),
+    ] {
+        if run.sides.contains(&ours) || run.sides.contains(&theirs) {
+            let _ = write!(text, "\n### {title}\n\n{}", beside(figures, ours, theirs));
+        }
+    }
+    text.push_str(&limit(figures));
+    text.push_str(&small(figures));
+    if figures.failures() > 0 {
+        let _ = write!(
+            text,
+            "\n{} measurements failed at least once and are missing from their medians.\n",
+            figures.failures()
+        );
+    }
+    text
+}
+
+fn opening(run: &Run) -> String {
+    let Run { rounds, millis, prepared, whole, .. } = run;
+    format!(
+        "`cargo xtask bench txn --docs`: {rounds} rounds of {millis} ms for each figure, {} s in all, {} s of which built and started things.\n\
+         All brokers stay up; each cell is measured on one after the other before the next cell. A transaction puts 1, 10 or 750 records of\n\
+         100 bytes into one partition, commits one offset of a group, and ends; each producer has a partition of its own. Transactions per\n\
+         second are medians over the rounds, with the least and the most in brackets; times are p50 / p99 over all transactions, the whole\n\
+         from its begin to the end of its commit, and the commit call alone. \"times\" is the median over the rounds of our rate by theirs.\n\
+         CPU is what the broker used for a transaction, in microseconds; \"client\" what the client did, on the same two cores.\n\n\
+         Durable means: Apache Kafka runs with `log.flush.interval.messages=1`, which holds for every log of the broker, the data's,\n\
+         `__consumer_offsets` and `__transaction_state` alike: each append is followed by a flush of the segment (and of its indexes) before it is\n\
+         answered. Ottla runs as it comes. From the page cache means: Apache Kafka runs as it comes, Ottla with `--durability os`.\n\
+         Apache Kafka has 5 partitions for each of the two internal topics and 512 MiB of heap.\n\n\
+         Version 1 of the transaction protocol takes five requests for such a transaction, version 2 three. Raw frames\n\
+         (`crates/bench`) wait for each answer and cost least, and show what the broker can do; both versions are spoken by request version.\n\
+         librdkafka, from C, speaks version 1, Kafka's own Java client version 2, each with `linger.ms=0`; both send records while\n\
+         they go on, and use far more CPU than the broker does, which is their limit here.\n",
+        whole.as_secs(),
+        prepared.as_secs()
+    )
+}
+
+fn beside(figures: &Figures, ours: Side, theirs: Side) -> String {
+    let mut text = "| client, version | producers | records | Ottla, txn/s | whole, ms | commit, ms | CPU | Kafka, txn/s | whole, ms | commit, ms | CPU | times | client |\n\
+                    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        .to_owned();
+    for cell in figures.cells() {
+        let (our, their) = (figures.summary(cell, ours), figures.summary(cell, theirs));
+        if our.is_none() && their.is_none() {
+            continue;
+        }
+        let ratio = figures.ratio(cell, ours, theirs).map_or("-".to_owned(), |ratio| spread_of(ratio, 1));
+        let client = our.as_ref().map_or("-".to_owned(), |summary| format!("{:.0}", summary.client));
+        let _ = writeln!(text, "{} {} | {} | {ratio} | {client} |", head(cell), columns(our), columns(their));
+    }
+    text
+}
+
+fn head(cell: Cell) -> String {
+    format!("| {}, {} | {} | {} |", cell.client.title(), cell.version, cell.producers, cell.records)
+}
+
+fn columns(summary: Option<Summary>) -> String {
+    let Some(Summary { rate, whole, commit, broker, .. }) = summary else {
+        return "- | - | - | -".to_owned();
+    };
+    let (rate, whole, commit) = (spread_of(rate, 0), pair(whole), pair(commit));
+    format!("{rate} | {whole} | {commit} | {broker:.0}")
+}
+
+fn pair((p50, p99): (f64, f64)) -> String {
+    format!("{p50:.2} / {p99:.1}")
+}
+
+fn spread_of((middle, least, most): Spread, digits: usize) -> String {
+    format!("{middle:.digits$} [{least:.digits$} - {most:.digits$}]")
+}
+
+/// Ottla with raw frames by the null broker.
+fn limit(figures: &Figures) -> String {
+    let mut rows = String::new();
+    for cell in figures.cells() {
+        let (ours, null) = (figures.summary(cell, Side::OttlaDisk), figures.summary(cell, Side::Null));
+        if let (Some(ours), Some(null), Some(ratio)) =
+            (ours, null, figures.ratio(cell, Side::OttlaDisk, Side::Null))
+        {
+            let _ = writeln!(
+                rows,
+                "{} {} | {} | {} | {} | {} |",
+                head(cell),
+                spread_of(ours.rate, 0),
+                pair(ours.whole),
+                spread_of(null.rate, 0),
+                pair(null.whole),
+                spread_of(ratio, 2)
+            );
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "\n### By the limit\n\n\
+         The same frames, sent to a broker that sums up each one, makes it durable together with what else has arrived (one write past the\n\
+         page cache into a file filled beforehand, one fdatasync), and answers nothing: what round trips and the disk allow.\n\n\
+         | client, version | producers | records | Ottla, txn/s | whole, ms | limit, txn/s | whole, ms | share |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n{rows}"
+    )
+}
+
+/// The peers with librdkafka and one producer.
+fn small(figures: &Figures) -> String {
+    let sides = [
+        Side::OttlaDisk,
+        Side::KfakeSync,
+        Side::OttlaOs,
+        Side::KfakeMemory,
+        Side::KafkaFlush,
+        Side::KafkaCache,
+    ];
+    let mut rows = String::new();
+    for cell in figures.cells() {
+        if cell.client != Client::Librdkafka || figures.summary(cell, Side::KfakeMemory).is_none() {
+            continue;
+        }
+        for side in sides {
+            if let Some(Summary { rate, whole, commit, broker, .. }) = figures.summary(cell, side) {
+                let (rate, whole, commit) = (spread_of(rate, 0), pair(whole), pair(commit));
+                let title = side.title();
+                let _ = writeln!(
+                    rows,
+                    "| {title} | {} | {rate} | {whole} | {commit} | {broker:.0} |",
+                    cell.records
+                );
+            }
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "\n### One producer, librdkafka\n\n\
+         franz-go's kfake beside both, as its users run it (in memory) and on disk with a sync for each write.\n\n\
+         | broker | records | txn/s | whole, ms | commit, ms | CPU |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: |\n{rows}"
+    )
+}
