@@ -14,8 +14,8 @@ use chance::Chance;
 use pipeline::{Deeds, GROUP, INPUT, MIX, OUTPUT, Pipeline};
 use programs::{Client, Ledger, Scene};
 
-mod broker;
-mod chance;
+pub(crate) mod broker;
+pub(crate) mod chance;
 mod check;
 mod pipeline;
 mod programs;
@@ -188,7 +188,7 @@ fn read_back(scene: &Scene) -> Result<(), String> {
     scene.ask(Client::FranzGo, &["committed", &scene.bootstrap, GROUP, INPUT], Duration::from_secs(60))
 }
 
-fn time_as_seed() -> u64 {
+pub(crate) fn time_as_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64 % 1_000_000_000)
 }
 

@@ -13,6 +13,7 @@ mod pages;
 mod process;
 mod rules;
 mod schemas;
+mod streams;
 mod tidy;
 
 /// `cargo xtask`: the chores of the repository.
@@ -45,6 +46,8 @@ enum Chore {
     Pages,
     /// Prove exactly-once under `kill -9` of the broker and of the workers.
     Eos(eos::Options),
+    /// Prove a Kafka Streams application exactly-once under `kill -9` of the broker and of its instances.
+    Streams(streams::Options),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Chore::E2e(options) => e2e::run(&options),
         Chore::Pages => pages::run(),
         Chore::Eos(options) => eos::run(&options),
+        Chore::Streams(options) => streams::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

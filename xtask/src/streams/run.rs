@@ -1,0 +1,226 @@
+//! The application in motion: orders and payments come in, something is killed now and then, and all is looked at in the end.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::Options;
+use super::judge::Evidence;
+use super::program::{ID, Kind, Running, Scene};
+use crate::eos::broker::Broker;
+use crate::eos::chance::Chance;
+
+/// Instances by the name of their place: `dynamic` is a dynamic member, any other a static one.
+const INSTANCES: [&str; 2] = ["static", "dynamic"];
+/// How far the input is ahead of the application.
+const AHEAD: u64 = 400;
+/// How many orders are asked for at once.
+const PORTION: u64 = 100;
+/// Nothing moves for so long: the application is stuck.
+const STUCK: Duration = Duration::from_secs(90);
+
+/// A run of the application.
+pub(crate) struct Run<'a> {
+    options: &'a Options,
+    scene: &'a Scene,
+    chance: Chance,
+    pub(crate) broker: Broker,
+    feed: Running,
+    instances: Vec<Running>,
+    /// The time of order 0 in ms since 1970: close to now, or the brokers would take window changelogs for old.
+    epoch: String,
+    fed: u64,
+    fed_at: Instant,
+    pub(crate) broker_kills: u64,
+    pub(crate) instance_kills: u64,
+    pub(crate) restarts: u64,
+}
+
+impl<'a> Run<'a> {
+    /// Makes the topics, and starts the fillers and the instances.
+    pub(crate) fn start(
+        options: &'a Options,
+        scene: &'a Scene,
+        broker: Broker,
+        chance: Chance,
+    ) -> Result<Run<'a>, String> {
+        let feed = scene.start("feed", &["feed", &broker.bootstrap()])?;
+        await_said(scene, Kind::Ready, 1)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
+        let mut run = Run {
+            options,
+            scene,
+            chance,
+            broker,
+            feed,
+            instances: Vec::new(),
+            epoch: (now - now % 5000).to_string(),
+            fed: 0,
+            fed_at: Instant::now(),
+            broker_kills: 0,
+            instance_kills: 0,
+            restarts: 0,
+        };
+        for place in INSTANCES {
+            let instance = run.instance(place, place)?;
+            run.instances.push(instance);
+        }
+        Ok(run)
+    }
+
+    /// An instance of the application; its successor in the same place finds its folder.
+    fn instance(&self, name: &str, place: &str) -> Result<Running, String> {
+        let folder = self.scene.folder.join(format!("state-{name}")).display().to_string();
+        let guarantee = &self.options.guarantee;
+        let words = ["app", &self.broker.bootstrap(), ID, &folder, place, guarantee, &self.epoch];
+        self.scene.start(&format!("app-{name}"), &words)
+    }
+
+    /// Keeps the input full and kills something after every so many updates.
+    pub(crate) fn with_kills(&mut self) -> Result<(), String> {
+        // Nothing is killed before the application runs: its first records are not part of any gap.
+        self.progress(1)?;
+        for kill in 0..self.options.kills {
+            let mean = self.options.records / (self.options.kills + 1);
+            let gap = 1 + self.chance.below(2 * mean);
+            self.progress(gap)?;
+            std::thread::sleep(Duration::from_millis(self.chance.below(100)));
+            // The first two are one of each kind, so that two kills test both.
+            let at_the_broker = if kill < 2 { kill == 0 } else { self.chance.below(2) == 0 };
+            if at_the_broker { self.kill_broker()? } else { self.kill_instance()? }
+        }
+        while self.fed < self.options.records {
+            self.progress(PORTION)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for so many more updates.
+    fn progress(&mut self, updates: u64) -> Result<(), String> {
+        let mut last = self.scene.ledger.sum(Kind::Updates);
+        let (goal, mut moved_at) = (last + updates, Instant::now());
+        while last < goal {
+            self.feed(last)?;
+            self.watch()?;
+            let now = self.scene.ledger.sum(Kind::Updates);
+            if now > last {
+                (last, moved_at) = (now, Instant::now());
+            }
+            if moved_at.elapsed() > STUCK {
+                return Err(format!("nothing was processed for {} s", STUCK.as_secs()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for more input when the application may run dry. An instance that is killed may not have said all its updates; hence
+    /// more also after a while.
+    fn feed(&mut self, updates: u64) -> Result<(), String> {
+        let hungry = self.fed < updates + AHEAD || self.fed_at.elapsed() > Duration::from_secs(3);
+        if hungry {
+            self.feed.say(&PORTION.to_string())?;
+            self.fed += PORTION;
+            self.fed_at = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// What has to be looked after while waiting: the broker must be there, and an instance that gave up is started anew.
+    fn watch(&mut self) -> Result<(), String> {
+        for (slot, place) in INSTANCES.iter().enumerate() {
+            if self.instances[slot].has_ended()? {
+                self.restarts += 1;
+                if self.restarts > 10 + self.options.kills {
+                    return Err("the application does not stay alive".to_owned());
+                }
+                self.instances[slot] = self.instance(place, place)?;
+            }
+        }
+        self.broker.check()?;
+        std::thread::sleep(Duration::from_millis(2));
+        Ok(())
+    }
+
+    fn kill_broker(&mut self) -> Result<(), String> {
+        self.broker_kills += 1;
+        self.broker.kill();
+        if self.chance.below(3) == 0 {
+            let after = Duration::from_millis(self.chance.below(15));
+            self.broker.stumble(after)?;
+        }
+        std::thread::sleep(Duration::from_millis(self.chance.below(200)));
+        self.broker.restart()
+    }
+
+    fn kill_instance(&mut self) -> Result<(), String> {
+        self.instance_kills += 1;
+        let slot = self.chance.below(INSTANCES.len() as u64) as usize;
+        self.instances.remove(slot).kill();
+        std::thread::sleep(Duration::from_millis(self.chance.below(500)));
+        let next = self.instance(INSTANCES[slot], INSTANCES[slot])?;
+        self.instances.insert(slot, next);
+        Ok(())
+    }
+
+    /// Lets everything be processed, looks at the stores of the instances, ends them, restores all stores from the changelogs in a
+    /// new instance, and looks at every topic.
+    pub(crate) fn drain(&mut self) -> Result<Evidence, String> {
+        self.feed.close();
+        while !self.feed.has_ended()? {
+            self.watch()?;
+        }
+        let bootstrap = self.broker.bootstrap();
+        let mut drain = self.scene.start("drain", &["drain", &bootstrap, &self.fed.to_string()])?;
+        while !drain.has_ended()? {
+            self.watch()?;
+        }
+        drain.finish(STUCK)?;
+        let mut instances = std::mem::take(&mut self.instances);
+        let stored = self.dump(&mut instances)?;
+        end(instances)?;
+        let mut newcomer = vec![self.instance("restored", "dynamic")?];
+        let restored = self.dump(&mut newcomer)?;
+        end(newcomer)?;
+        self.scene.start("look", &["look", &bootstrap, ID])?.finish(STUCK)?;
+        let ledger = &self.scene.ledger;
+        let mut evidence = Evidence { orders: self.fed, stored, restored, ..Evidence::default() };
+        for event in ledger.all(Kind::Record) {
+            evidence.add(&event.topic, event.partition, event.offset, event.value);
+        }
+        let places = |kind| {
+            let all = ledger.all(kind).into_iter();
+            all.map(|event| (format!("{}-{}", event.topic, event.partition), event.offset)).collect()
+        };
+        evidence.high = places(Kind::High);
+        evidence.stable = places(Kind::Stable);
+        evidence.committed = places(Kind::Committed);
+        evidence.own_topics = ledger.all(Kind::Topic).into_iter().map(|event| event.value).collect();
+        Ok(evidence)
+    }
+
+    /// What all instances have in their stores.
+    fn dump(&self, instances: &mut [Running]) -> Result<Vec<String>, String> {
+        let ledger = &self.scene.ledger;
+        let before = (ledger.count(Kind::Dumped), ledger.count(Kind::Stored));
+        for instance in instances.iter_mut() {
+            instance.say("dump")?;
+        }
+        await_said(self.scene, Kind::Dumped, before.0 + instances.len())?;
+        Ok(ledger.all(Kind::Stored).into_iter().skip(before.1).map(|event| event.value).collect())
+    }
+}
+
+/// Ends instances in peace, all at once.
+fn end(mut instances: Vec<Running>) -> Result<(), String> {
+    instances.iter_mut().for_each(Running::close);
+    instances.into_iter().try_for_each(|instance| instance.finish(STUCK))
+}
+
+fn await_said(scene: &Scene, kind: Kind, times: usize) -> Result<(), String> {
+    let deadline = Instant::now() + STUCK;
+    while scene.ledger.count(kind) < times {
+        if Instant::now() > deadline {
+            return Err(format!("no {kind:?} within {} s", STUCK.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
