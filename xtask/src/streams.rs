@@ -22,7 +22,7 @@ mod run;
 /// What to run.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How often something is killed: the broker or an instance of the application, by chance.
+    /// How often something is killed: the broker or an instance of the application, by chance; instances are paused besides.
     #[arg(long, default_value_t = 10)]
     kills: u64,
     /// The seed of every chance [default: the time]
@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// The broker: ottla or kafka.
     #[arg(long, default_value = "ottla")]
     on: String,
+    /// This binary of Ottla instead of one built from the source.
+    #[arg(long)]
+    binary: Option<PathBuf>,
     /// The application's processing.guarantee; with at_least_once and a few kills the judge must object.
     #[arg(long, default_value = "exactly_once_v2")]
     guarantee: String,
@@ -45,6 +48,7 @@ struct Tally {
     orders: u64,
     broker_kills: u64,
     instance_kills: u64,
+    pauses: u64,
     restarts: u64,
     ledger: Ledger,
 }
@@ -58,11 +62,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let folder = fresh_folder(seed)?;
     let told = |error: String| format!("seed {seed}: {error}; logs are in {}", folder.display());
     let (tally, found) = execute(options, seed, &folder).map_err(told)?;
-    let Tally { title, orders, broker_kills, instance_kills, restarts, ledger } = tally;
+    let Tally { title, orders, broker_kills, instance_kills, pauses, restarts, ledger } = tally;
     let verdict = if found.is_empty() { "exactly once" } else { "NOT exactly once" };
     println!(
-        "streams: {title}, {}, seed {seed}: {orders} orders, {broker_kills} broker and {instance_kills} instance kills, {restarts} \
-         instances and {} threads gave up, {} s: {verdict}",
+        "streams: {title}, {}, seed {seed}: {orders} orders, {broker_kills} broker and {instance_kills} instance kills, \
+         {pauses} pauses, {restarts} instances and {} threads gave up, {} s: {verdict}",
         options.guarantee,
         ledger.count(Kind::Fatal),
         started.elapsed().as_secs(),
@@ -77,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 fn execute(options: &Options, seed: u64, folder: &Path) -> Result<(Tally, Vec<Finding>), String> {
-    let broker = Broker::start(&options.on, folder)?;
+    let broker = Broker::start(&options.on, options.binary.clone(), folder)?;
     let scene = Scene { folder: folder.to_owned(), ledger: Ledger::default() };
     let mut run = Run::start(options, &scene, broker, Chance::new(seed))?;
     run.with_kills()?;
@@ -87,6 +91,7 @@ fn execute(options: &Options, seed: u64, folder: &Path) -> Result<(Tally, Vec<Fi
         orders: evidence.orders,
         broker_kills: run.broker_kills,
         instance_kills: run.instance_kills,
+        pauses: run.pauses,
         restarts: run.restarts,
         ledger: scene.ledger.clone(),
     };

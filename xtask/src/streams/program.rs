@@ -178,6 +178,16 @@ impl Running {
         Ok(self.guard.ended()?.is_some())
     }
 
+    /// Stops it in its tracks (`SIGSTOP`) until it may go on.
+    pub(crate) fn pause(&self) {
+        self.guard.pause();
+    }
+
+    /// Lets it go on (`SIGCONT`).
+    pub(crate) fn resume(&self) {
+        self.guard.resume();
+    }
+
     /// Kills it at once.
     pub(crate) fn kill(self) {
         self.guard.kill();

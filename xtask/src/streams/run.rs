@@ -17,6 +17,9 @@ const PORTION: u64 = 100;
 /// Nothing moves for so long: the application is stuck.
 const STUCK: Duration = Duration::from_secs(90);
 
+/// Longer than the session of a member.
+const PAUSE: Duration = Duration::from_secs(8);
+
 /// A run of the application.
 pub(crate) struct Run<'a> {
     options: &'a Options,
@@ -31,6 +34,7 @@ pub(crate) struct Run<'a> {
     fed_at: Instant,
     pub(crate) broker_kills: u64,
     pub(crate) instance_kills: u64,
+    pub(crate) pauses: u64,
     pub(crate) restarts: u64,
 }
 
@@ -57,6 +61,7 @@ impl<'a> Run<'a> {
             fed_at: Instant::now(),
             broker_kills: 0,
             instance_kills: 0,
+            pauses: 0,
             restarts: 0,
         };
         for place in INSTANCES {
@@ -85,7 +90,13 @@ impl<'a> Run<'a> {
             std::thread::sleep(Duration::from_millis(self.chance.below(100)));
             // The first two are one of each kind, so that two kills test both.
             let at_the_broker = if kill < 2 { kill == 0 } else { self.chance.below(2) == 0 };
-            if at_the_broker { self.kill_broker()? } else { self.kill_instance()? }
+            if at_the_broker {
+                self.kill_broker()?;
+            } else if kill > 2 && self.chance.below(4) == 0 {
+                self.pause_instance()?;
+            } else {
+                self.kill_instance()?;
+            }
         }
         while self.fed < self.options.records {
             self.progress(PORTION)?;
@@ -157,6 +168,21 @@ impl<'a> Run<'a> {
         std::thread::sleep(Duration::from_millis(self.chance.below(500)));
         let next = self.instance(INSTANCES[slot], INSTANCES[slot])?;
         self.instances.insert(slot, next);
+        Ok(())
+    }
+
+    /// Stops an instance until the group has given its work to the other; then it goes on as if nothing had happened, and must
+    /// be fenced.
+    fn pause_instance(&mut self) -> Result<(), String> {
+        self.pauses += 1;
+        let slot = self.chance.below(INSTANCES.len() as u64) as usize;
+        self.instances[slot].pause();
+        let over = Instant::now() + PAUSE;
+        while Instant::now() < over {
+            self.feed(self.scene.ledger.sum(Kind::Updates))?;
+            self.watch()?;
+        }
+        self.instances[slot].resume();
         Ok(())
     }
 
