@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that finds something else than expected may panic")]
 
+mod delayed;
 mod producer;
 mod table;
 mod transaction;

@@ -263,7 +263,7 @@ impl Ask {
                 let claim = claim(TransactionCheck::Add);
                 Input::AddOffsetsToTxn(AddOffsetsToTxn { ticket, claim, group_id: place.group().to_owned() })
             }
-            Ask::Stage(version, place) => stage(pair, version, place),
+            Ask::Stage(version, place) => stage(pair, version, place, staged(pair)),
             Ask::Send(version, place) => {
                 let partition = place.partition();
                 send(pair, version, partition, send_sequence(world, pair, at(partition)).1)
@@ -286,9 +286,8 @@ pub(crate) fn init(given: Option<Pair>) -> Input {
     })
 }
 
-fn stage(pair: Pair, version: Version, place: Place) -> Input {
-    let new =
-        NewOffset { partition: 0, offset: Offset(staged(pair)), leader_epoch: -1, metadata: String::new() };
+pub(crate) fn stage(pair: Pair, version: Version, place: Place, offset: i64) -> Input {
+    let new = NewOffset { partition: 0, offset: Offset(offset), leader_epoch: -1, metadata: String::new() };
     let member = MemberRef {
         group_id: place.group().to_owned(),
         generation: -1,
