@@ -42,9 +42,19 @@ impl ConsumerRebalanceListener for Moves {
     }
 }
 
+/// How often the member that is there first says that it lives.
+///
+/// krafka goes on sending heartbeats while its own JoinGroup waits for the others. Such a heartbeat is answered after the join, for
+/// a generation that is over by then, with ILLEGAL_GENERATION; if a poll sees that before the SyncGroup ends, the member takes
+/// itself for expelled and joins again as a new one, which it may do until the scenario's time is over. So the joins of the first
+/// member must not last until its next heartbeat: its interval is long, and the others notice what goes on at once.
+const FIRST: Duration = Duration::from_secs(1);
+/// The same for members that come later.
+const LATER: Duration = Duration::from_millis(50);
+
 impl Member {
     /// Joins the scenario's group; a static member when there is an instance id.
-    async fn join(world: &World, topic: &str, instance: Option<&str>) -> Res<Member> {
+    async fn join(world: &World, topic: &str, beat: Duration, instance: Option<&str>) -> Res<Member> {
         let moves = Arc::new(AtomicUsize::new(0));
         let mut builder = world
             .connection()
@@ -53,7 +63,7 @@ impl Member {
             .auto_offset_reset(AutoOffsetReset::Earliest)
             .enable_auto_commit(false)
             .session_timeout(Duration::from_secs(10))
-            .heartbeat_interval(Duration::from_millis(300))
+            .heartbeat_interval(beat)
             .max_poll_records(10)
             .fetch_max_wait(POLL)
             .partition_assignment_strategy(PartitionAssignmentStrategy::CooperativeSticky)
@@ -128,13 +138,13 @@ pub async fn rebalance(world: &World) -> Res<String> {
         send(&producer, (from..to).map(|i| text(&topic, i % 4, &i.to_string())).collect()).await
     };
     produce(0, 80).await?;
-    let a = Member::join(world, &topic, None).await?;
+    let a = Member::join(world, &topic, FIRST, None).await?;
     world
         .until("the first member owns all and has read all", async || {
             Ok(a.owned().len() == 4 && a.read() >= 80)
         })
         .await?;
-    let b = Member::join(world, &topic, None).await?;
+    let b = Member::join(world, &topic, LATER, None).await?;
     shared(world, &a, &b).await?;
     produce(80, 140).await?;
     world.until("both have read all", async || Ok(a.read() + b.read() >= 140)).await?;
@@ -155,17 +165,17 @@ pub async fn rebalance(world: &World) -> Res<String> {
 
 pub async fn static_member(world: &World) -> Res<String> {
     let topic = world.topic("", 4).await?;
-    let a = Member::join(world, &topic, Some("a")).await?;
-    let b = Member::join(world, &topic, Some("b")).await?;
+    let a = Member::join(world, &topic, FIRST, Some("a")).await?;
+    let b = Member::join(world, &topic, LATER, Some("b")).await?;
     shared(world, &a, &b).await?;
     let had = b.owned();
     let before = (generation(&a).await?, a.moves.load(SeqCst));
     b.close().await?;
-    let b2 = Member::join(world, &topic, Some("b")).await?;
+    let b2 = Member::join(world, &topic, LATER, Some("b")).await?;
     world.until("B2 owns what B owned", async || Ok(b2.owned() == had)).await?;
     let after = (generation(&a).await?, a.moves.load(SeqCst));
     same(&before, &after, "A's generation and moves around the return of B")?;
-    let b3 = Member::join(world, &topic, Some("b")).await?;
+    let b3 = Member::join(world, &topic, LATER, Some("b")).await?;
     world.until("B3 owns what B owned", async || Ok(b3.owned() == had)).await?;
     let fenced = |e: &KrafkaError| match e {
         KrafkaError::Broker { code, .. } => *code == ErrorCode::FencedInstanceId,
