@@ -45,7 +45,7 @@ pub(crate) struct Options {
     /// How many records are moved between two kills, on average.
     #[arg(long, default_value_t = 100)]
     gap: u64,
-    /// The client that fills and works; both read.
+    /// The client that works; librdkafka and franz-go fill and read.
     #[arg(long, value_enum, default_value = "librdkafka")]
     client: Client,
     /// The broker: ottla or kafka.
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let seed = options.seed.unwrap_or_else(time_as_seed);
     let started = Instant::now();
     println!("eos: seed {seed}, {} kills, {} workers", options.kills, options.workers);
-    programs::prepare()?;
+    programs::prepare(options.client)?;
     let (mut all, mut round, mut failed) = (Tally::default(), seed, Vec::new());
     while all.deeds.broker_kills < options.kills {
         let kills = options.round.clamp(1, options.kills - all.deeds.broker_kills);

@@ -1,6 +1,7 @@
 //! `cargo xtask streams`: a Kafka Streams application with state, exactly_once_v2, while the broker and its instances are killed
 //! (`kill -9`), and a judge of what came out of it. e2e/streams/README.md says what is proved and how.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -77,7 +78,9 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     for finding in found.iter().take(30) {
         println!("streams: {finding}");
     }
-    Err(told(format!("{} findings", found.len())))
+    let mut classes = BTreeMap::<&str, usize>::new();
+    found.iter().for_each(|finding| *classes.entry(finding.class).or_default() += 1);
+    Err(told(format!("{} findings, {classes:?}", found.len())))
 }
 
 fn execute(options: &Options, seed: u64, folder: &Path) -> Result<(Tally, Vec<Finding>), String> {

@@ -97,7 +97,8 @@ impl<'a> Pipeline<'a> {
         chance: Chance,
     ) -> Result<Pipeline<'a>, String> {
         let partitions = options.partitions.to_string();
-        let filler = scene.start(options.client, "fill", &["fill", &scene.bootstrap, INPUT, &partitions])?;
+        let filler =
+            scene.start(options.client.filler(), "fill", &["fill", &scene.bootstrap, INPUT, &partitions])?;
         let mut pipeline = Pipeline {
             options,
             scene,

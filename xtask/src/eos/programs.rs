@@ -22,6 +22,8 @@ pub(crate) enum Client {
     Librdkafka,
     /// franz-go: transaction version 2.
     FranzGo,
+    /// Java kafka-clients: Kafka's own producer and consumer.
+    Java,
 }
 
 impl Client {
@@ -30,7 +32,13 @@ impl Client {
         match self {
             Client::Librdkafka => "librdkafka",
             Client::FranzGo => "franz-go",
+            Client::Java => "java",
         }
+    }
+
+    /// Who fills the input while this one works.
+    pub(crate) fn filler(self) -> Client {
+        if self == Client::Java { Client::FranzGo } else { self }
     }
 
     fn command(self, arguments: &[&str]) -> Command {
@@ -42,15 +50,27 @@ impl Client {
                 python
             }
             Client::FranzGo => Command::new(root.join("target/e2e/franz-go/eos")),
+            Client::Java => {
+                let out = root.join("target/e2e/java").display().to_string();
+                let mut java = Command::new("java");
+                java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]);
+                java.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
+                java.args(["-cp", &format!("{out}/classes:{out}/jars/*"), "Eos"]);
+                java
+            }
         };
         command.args(arguments).current_dir(root);
         command
     }
 }
 
-/// Installs and builds the programs of both clients: one works, both read.
-pub(crate) fn prepare() -> Result<(), String> {
-    for client in clients::load(&["confluent-kafka".to_owned(), "franz-go".to_owned()])? {
+/// Installs and builds the programs: of the client that works, and of those two that read.
+pub(crate) fn prepare(worker: Client) -> Result<(), String> {
+    let mut names = vec!["confluent-kafka".to_owned(), "franz-go".to_owned()];
+    if worker == Client::Java {
+        names.push("java".to_owned());
+    }
+    for client in clients::load(&names)? {
         client.prepare()?;
     }
     Ok(())
