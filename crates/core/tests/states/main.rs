@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that finds something else than expected may panic")]
 
 mod delayed;
+mod group;
 mod producer;
 mod table;
 mod transaction;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_core::config::Settings;
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard};
+use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
 use ottla_types::record::{LogRecord, TopicCreated, TransactionStatus};
 use ottla_types::{LogPosition, Millis, TopicId, TopicPartition};
 use std::collections::BTreeMap;
@@ -59,15 +59,15 @@ impl World {
         world
     }
 
-    /// Steps and syncs, as a host does that is not in a hurry; the answers.
-    pub(crate) fn step(&mut self, input: Input) -> Vec<Answer> {
+    /// Steps and syncs, as a host does that is not in a hurry; the answers, and to whom.
+    pub(crate) fn step(&mut self, input: Input) -> Vec<(Ticket, Answer)> {
         let mut out = Effects::default();
         self.shard.step(self.now, input, &mut out);
         let mut answers = Vec::new();
         for effect in out.drain() {
             match effect {
                 Effect::Append(record) => self.append(record),
-                Effect::Reply { answer, .. } => answers.push(answer),
+                Effect::Reply { ticket, answer } => answers.push((ticket, answer)),
                 Effect::Advanced(_) => {}
             }
         }
@@ -79,7 +79,7 @@ impl World {
     pub(crate) fn ask(&mut self, input: Input) -> Answer {
         let mut answers = self.step(input);
         assert_eq!(answers.len(), 1, "{answers:?}");
-        answers.remove(0)
+        answers.remove(0).1
     }
 
     pub(crate) fn append(&mut self, mut record: LogRecord) {

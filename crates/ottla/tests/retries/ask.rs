@@ -1,0 +1,318 @@
+//! The requests, each in a place of its own: a transactional id, a topic and a group that nobody else uses.
+
+use crate::peer::Peer;
+use bytes::Bytes;
+use ottla_wire::batch::{BatchBuilder, NewRecord};
+use ottla_wire::codec::Compression;
+use ottla_wire::messages::add_partitions_to_txn_request::{
+    AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
+};
+use ottla_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use ottla_wire::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
+use ottla_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use ottla_wire::messages::{
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, CreateTopicsRequest, EndTxnRequest,
+    InitProducerIdRequest, ProduceRequest, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
+};
+use ottla_wire::{Records, Text, Uuid};
+
+/// Producer id and epoch.
+pub(crate) type Owner = (i64, i16);
+
+/// The timestamp of every record.
+pub(crate) const TIME: i64 = 1_700_000_000_000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    InitNone,
+    InitPair,
+    AddPartitions,
+    AddOffsets,
+    Stage,
+    Produce,
+    ProducePlain,
+    Commit,
+    Abort,
+    AbortNothing,
+    Marker,
+}
+
+/// A topic of one partition; the transactional id and the group have its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) name: Text,
+    pub(crate) topic_id: Uuid,
+}
+
+/// A request, the same each time it is sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) what: What,
+    pub(crate) version: i16,
+    pub(crate) place: Place,
+    pub(crate) owner: Owner,
+}
+
+impl Place {
+    pub(crate) async fn create(peer: &mut Peer, name: &str) -> Place {
+        let name = Text::from(name);
+        let topic = CreatableTopic {
+            name: name.clone(),
+            num_partitions: 1,
+            replication_factor: 1,
+            // The records' time is long ago.
+            configs: vec![CreatableTopicConfig {
+                name: "retention.ms".into(),
+                value: Some("-1".into()),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() };
+        let response = peer.call(&request, 7).await;
+        assert_eq!(response.topics[0].error_code, 0);
+        Place { name, topic_id: response.topics[0].topic_id }
+    }
+
+    /// What comes before the request: nothing, or the transaction that it works in, begun as its version has it.
+    pub(crate) async fn prepare(&self, peer: &mut Peer, what: What, version: i16) -> Owner {
+        let owner = self.init(peer, None).await;
+        match what {
+            What::InitNone | What::InitPair | What::AddPartitions | What::AddOffsets => {}
+            What::ProducePlain | What::AbortNothing => {}
+            What::Stage if version >= 5 => {}
+            What::Stage => self.add_offsets(peer, owner).await,
+            What::Produce if version >= 12 => {}
+            What::Produce => self.add(peer, owner).await,
+            What::Commit | What::Abort | What::Marker => {
+                if version < 5 {
+                    self.add(peer, owner).await;
+                    self.add_offsets(peer, owner).await;
+                }
+                self.produce(peer, owner, if version < 5 { 11 } else { 12 }).await;
+                let stage = self.stage(owner, if version < 5 { 3 } else { 5 });
+                let response = peer.call(&stage, if version < 5 { 3 } else { 5 }).await;
+                assert_eq!(response.topics[0].partitions[0].error_code, 0);
+            }
+        }
+        owner
+    }
+
+    pub(crate) async fn init(&self, peer: &mut Peer, given: Option<Owner>) -> Owner {
+        let response = peer.call(&self.init_request(given), 5).await;
+        assert_eq!(response.error_code, 0);
+        (response.producer_id, response.producer_epoch)
+    }
+
+    async fn add(&self, peer: &mut Peer, owner: Owner) {
+        let response = peer.call(&self.add_request(owner, 3), 3).await;
+        assert_eq!(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, 0);
+    }
+
+    async fn add_offsets(&self, peer: &mut Peer, owner: Owner) {
+        assert_eq!(peer.call(&self.add_offsets_request(owner), 3).await.error_code, 0);
+    }
+
+    pub(crate) async fn produce(&self, peer: &mut Peer, owner: Owner, version: i16) {
+        let response = peer.call(&self.produce_request(owner, true, version), version).await;
+        assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
+    }
+
+    /// Ends the transaction by the rules of version 2; the next owner.
+    pub(crate) async fn end(&self, peer: &mut Peer, owner: Owner, committed: bool) -> Owner {
+        let response = peer.call(&self.end_request(owner, committed), 5).await;
+        assert_eq!(response.error_code, 0, "{} {owner:?}", self.name);
+        (response.producer_id, response.producer_epoch)
+    }
+
+    fn init_request(&self, given: Option<Owner>) -> InitProducerIdRequest {
+        let (producer_id, producer_epoch) = given.unwrap_or((-1, -1));
+        InitProducerIdRequest {
+            transactional_id: Some(self.name.clone()),
+            transaction_timeout_ms: 60_000,
+            producer_id,
+            producer_epoch,
+            ..Default::default()
+        }
+    }
+
+    fn add_request(&self, owner: Owner, version: i16) -> AddPartitionsToTxnRequest {
+        let topics = vec![AddPartitionsToTxnTopic {
+            name: self.name.clone(),
+            partitions: [0].into_iter().collect(),
+            ..Default::default()
+        }];
+        if version <= 3 {
+            return AddPartitionsToTxnRequest {
+                v3_and_below_transactional_id: self.name.clone(),
+                v3_and_below_producer_id: owner.0,
+                v3_and_below_producer_epoch: owner.1,
+                v3_and_below_topics: topics,
+                ..Default::default()
+            };
+        }
+        let transaction = AddPartitionsToTxnTransaction {
+            transactional_id: self.name.clone(),
+            producer_id: owner.0,
+            producer_epoch: owner.1,
+            topics,
+            ..Default::default()
+        };
+        AddPartitionsToTxnRequest { transactions: vec![transaction], ..Default::default() }
+    }
+
+    fn add_offsets_request(&self, owner: Owner) -> AddOffsetsToTxnRequest {
+        AddOffsetsToTxnRequest {
+            transactional_id: self.name.clone(),
+            producer_id: owner.0,
+            producer_epoch: owner.1,
+            group_id: self.name.clone(),
+            ..Default::default()
+        }
+    }
+
+    fn stage(&self, owner: Owner, version: i16) -> TxnOffsetCommitRequest {
+        let partition = TxnOffsetCommitRequestPartition {
+            partition_index: 0,
+            committed_offset: 17,
+            committed_metadata: Some("".into()),
+            ..Default::default()
+        };
+        let topic = TxnOffsetCommitRequestTopic {
+            name: if version >= 6 { "".into() } else { self.name.clone() },
+            topic_id: if version >= 6 { self.topic_id } else { Uuid::ZERO },
+            partitions: vec![partition],
+            ..Default::default()
+        };
+        TxnOffsetCommitRequest {
+            transactional_id: self.name.clone(),
+            group_id: self.name.clone(),
+            producer_id: owner.0,
+            producer_epoch: owner.1,
+            topics: vec![topic],
+            ..Default::default()
+        }
+    }
+
+    fn produce_request(&self, owner: Owner, transactional: bool, version: i16) -> ProduceRequest {
+        let partition = PartitionProduceData {
+            index: 0,
+            records: Some(Records::from(batch(owner, transactional))),
+            ..Default::default()
+        };
+        let topic = TopicProduceData {
+            name: if version >= 13 { "".into() } else { self.name.clone() },
+            topic_id: if version >= 13 { self.topic_id } else { Uuid::ZERO },
+            partition_data: vec![partition],
+            ..Default::default()
+        };
+        ProduceRequest {
+            transactional_id: transactional.then(|| self.name.clone()),
+            acks: -1,
+            timeout_ms: 1000,
+            topic_data: vec![topic],
+            ..Default::default()
+        }
+    }
+
+    fn end_request(&self, owner: Owner, committed: bool) -> EndTxnRequest {
+        EndTxnRequest {
+            transactional_id: self.name.clone(),
+            producer_id: owner.0,
+            producer_epoch: owner.1,
+            committed,
+            ..Default::default()
+        }
+    }
+
+    /// Version 2 of a marker raises the epoch; before it, the epoch is that of the data.
+    fn marker_request(&self, owner: Owner, version: i16) -> WriteTxnMarkersRequest {
+        let topic = WritableTxnMarkerTopic {
+            name: self.name.clone(),
+            partition_indexes: [0].into_iter().collect(),
+            ..Default::default()
+        };
+        let bumped = version >= 2;
+        let marker = WritableTxnMarker {
+            producer_id: owner.0,
+            producer_epoch: owner.1 + i16::from(bumped),
+            transaction_result: false,
+            topics: vec![topic],
+            transaction_version: if bumped { 2 } else { 0 },
+            ..Default::default()
+        };
+        WriteTxnMarkersRequest { markers: vec![marker], ..Default::default() }
+    }
+}
+
+fn batch(owner: Owner, transactional: bool) -> Bytes {
+    let mut builder =
+        BatchBuilder::new(Compression::None).producer(owner.0, owner.1, 0).transactional(transactional);
+    builder.push(&NewRecord { timestamp: TIME, key: None, value: Some(b"v"), headers: &[] });
+    builder.build().unwrap()
+}
+
+impl Ask {
+    /// Sends it; the whole answer, which must be a success.
+    pub(crate) async fn send(&self, peer: &mut Peer) -> String {
+        let Ask { what, version, place, owner } = self;
+        let (version, owner) = (*version, *owner);
+        let answer = match what {
+            What::InitNone => said(peer.call(&place.init_request(None), version).await),
+            What::InitPair => said(peer.call(&place.init_request(Some(owner)), version).await),
+            What::AddPartitions => said(peer.call(&place.add_request(owner, version), version).await),
+            What::AddOffsets => said(peer.call(&place.add_offsets_request(owner), version).await),
+            What::Stage => said(peer.call(&place.stage(owner, version), version).await),
+            What::Produce => said(peer.call(&place.produce_request(owner, true, version), version).await),
+            What::ProducePlain => {
+                said(peer.call(&place.produce_request(owner, false, version), version).await)
+            }
+            What::Commit => said(peer.call(&place.end_request(owner, true), version).await),
+            What::Abort | What::AbortNothing => {
+                said(peer.call(&place.end_request(owner, false), version).await)
+            }
+            What::Marker => said(peer.call(&place.marker_request(owner, version), version).await),
+        };
+        assert!(answer.contains("error_code: 0"), "{self:?}: {answer}");
+        answer
+    }
+
+    /// The client goes on: what is open commits, then a transaction begins and commits, by the owner that was last named.
+    pub(crate) async fn finish(&self, peer: &mut Peer, answer: &str) {
+        let owner = match self.what {
+            What::Marker => return,
+            What::AddPartitions | What::AddOffsets | What::Stage | What::Produce => {
+                self.place.end(peer, self.owner, true).await
+            }
+            What::InitNone | What::InitPair => named(answer),
+            What::Commit | What::Abort | What::AbortNothing if self.version >= 5 => named(answer),
+            What::Commit | What::Abort | What::AbortNothing => self.owner,
+            What::ProducePlain => return,
+        };
+        let state = self.place.state(peer).await;
+        let committed = matches!(self.what, What::Stage | What::Commit);
+        assert_eq!(state.offset, committed.then_some(17), "{self:?}");
+        // At versions 0 and 1 the sequence numbers run on.
+        if owner.1 > self.owner.1 || owner.0 != self.owner.0 {
+            self.place.produce(peer, owner, 12).await;
+            self.place.end(peer, owner, true).await;
+        }
+    }
+}
+
+fn said(response: impl std::fmt::Debug) -> String {
+    format!("{response:?}")
+}
+
+/// The owner that an answer names.
+fn named(answer: &str) -> Owner {
+    let number = |field: &str| {
+        let rest = answer.split(&format!("{field}: ")).nth(1).unwrap();
+        rest.split(',').next().unwrap().parse::<i64>().unwrap()
+    };
+    (number("producer_id"), i16::try_from(number("producer_epoch")).unwrap())
+}
