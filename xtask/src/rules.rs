@@ -144,8 +144,11 @@ mod unit {
     use super::*;
 
     #[test]
-    fn the_data_is_whole() {
-        assert_eq!(rules(DATA).unwrap().len(), 187 + 40);
+    fn every_rule_has_a_test_or_a_reason() {
+        let rules = rules(DATA).unwrap();
+        assert_eq!(rules.len(), 187 + 40);
+        let tests = tests::gather(&process::root()).unwrap();
+        assert_eq!(gaps(&rules, &tests), Vec::<String>::new());
     }
 
     #[test]

@@ -11,7 +11,11 @@ use ottla_store::{Medium, MediumFile, MemoryMedium, Options};
 use ottla_types::TopicId;
 use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
-use ottla_wire::messages::{FetchRequest, ListOffsetsRequest, Request};
+use ottla_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use ottla_wire::messages::offset_fetch_request::OffsetFetchRequestTopic;
+use ottla_wire::messages::{
+    FetchRequest, ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest, Request,
+};
 use ottla_wire::{ErrorCode, Message, Text, frame};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -204,6 +208,53 @@ async fn what_was_acknowledged_is_there_after_a_crash_and_a_snapshot_changes_not
     assert_eq!(topics(&last.host).await, 6);
     last.host.stop();
     last.thread.join().unwrap();
+}
+
+/// Stable offsets are not told before the commits they come from are durable.
+#[tokio::test]
+async fn t_183_stable_offsets_wait_for_the_commits_before_them() {
+    let medium = Gated::open(MemoryMedium::new());
+    let Started { host, reader, thread, .. } = start(Arc::new(medium.clone()));
+    let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
+    let context = Context::new(host.clone(), reader, advertised, "memory".to_owned()).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = Server::bind(listener, context, Limits::default()).unwrap();
+    let address = server.local_addr();
+    assert!(create(&host, "a").await.is_ok());
+    medium.shut(true);
+    let partition = OffsetCommitRequestPartition { committed_offset: 7, ..Default::default() };
+    let topic =
+        OffsetCommitRequestTopic { name: "a".into(), partitions: vec![partition], ..Default::default() };
+    let commit = OffsetCommitRequest {
+        group_id: "g".into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let mut committed = Box::pin(call(TcpStream::connect(address).await.unwrap(), commit, 8));
+    assert!(waits(&host, &mut committed).await, "the commit was answered before it was durable");
+    while host.peek(|shard, _, _| shard.groups().describe("g").is_none()).await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+    let topic = OffsetFetchRequestTopic {
+        name: "a".into(),
+        partition_indexes: [0].into_iter().collect(),
+        ..Default::default()
+    };
+    let fetch = OffsetFetchRequest {
+        group_id: "g".into(),
+        topics: Some(vec![topic]),
+        require_stable: true,
+        ..Default::default()
+    };
+    let mut fetched = Box::pin(call(TcpStream::connect(address).await.unwrap(), fetch, 7));
+    assert!(waits(&host, &mut fetched).await, "the offset was told before it was durable");
+    medium.shut(false);
+    assert_eq!(committed.await.topics[0].partitions[0].error_code, 0);
+    assert_eq!(fetched.await.topics[0].partitions[0].committed_offset, 7);
+    server.stop().await;
+    host.stop();
+    thread.join().unwrap();
 }
 
 async fn call<R: Request>(mut peer: TcpStream, request: R, version: i16) -> R::Response {

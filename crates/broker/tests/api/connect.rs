@@ -58,7 +58,7 @@ fn named() -> ApiVersionsRequest {
 }
 
 #[tokio::test]
-async fn what_is_served_and_in_which_versions() {
+async fn t_01_what_is_served_and_in_which_versions() {
     let server = broker(&[]).await;
     let mut peer = Peer::connect(&server).await;
     for version in 0..=5 {

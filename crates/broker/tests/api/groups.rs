@@ -110,7 +110,7 @@ pub(crate) fn commit(
     }
 }
 
-async fn commit_code(peer: &mut Peer, ask: &OffsetCommitRequest, version: i16) -> ErrorCode {
+pub(crate) async fn commit_code(peer: &mut Peer, ask: &OffsetCommitRequest, version: i16) -> ErrorCode {
     let response = peer.call(ask, version).await;
     ErrorCode(response.topics[0].partitions[0].error_code)
 }

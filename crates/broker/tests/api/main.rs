@@ -9,6 +9,7 @@ mod groups;
 mod list_offsets;
 mod log;
 mod metadata;
+mod rules;
 mod topics;
 mod trace;
 mod transactions;

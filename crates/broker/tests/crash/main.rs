@@ -57,7 +57,7 @@ fn every_call(seeds: std::ops::RangeInclusive<u64>, fault: Fault) {
 }
 
 #[test]
-fn a_crash_at_every_call_leaves_a_prefix_with_all_that_was_told() {
+fn t_259_t_260_a_crash_at_every_call_leaves_a_prefix_with_all_that_was_told() {
     every_call(1..=8, Fault::Crash);
 }
 

@@ -82,7 +82,7 @@ async fn one_request_cannot_take_what_is_kept_for_commits() {
 }
 
 #[tokio::test]
-async fn a_disk_full_to_the_last_byte_answers_nothing_wrong_and_recovers() {
+async fn t_170_t_261_a_disk_full_to_the_last_byte_answers_nothing_wrong_and_recovers() {
     let (world, acknowledged) = full(4 * SEGMENT).await;
     let mut committed = 0;
     let refused = loop {

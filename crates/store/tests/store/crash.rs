@@ -118,7 +118,7 @@ fn power_lost_some_time_after_a_failed_call() {
 }
 
 #[test]
-fn killed_after_a_failed_call_and_power_lost_later() {
+fn t_258_killed_after_a_failed_call_and_power_lost_later() {
     every_step(200..202, quiet(), Fault::Error, End::Kill);
 }
 

@@ -139,7 +139,7 @@ fn after_a_clean_end_damage_to_the_last_record_is_refused_too() {
 }
 
 #[test]
-fn when_every_snapshot_is_damaged_the_log_is_replayed_from_its_beginning_if_it_is_there() {
+fn t_256_when_every_snapshot_is_damaged_the_log_is_replayed_from_its_beginning_if_it_is_there() {
     let medium = folder();
     let expected = open(&medium.fork(0), quiet()).unwrap().1;
     let snapshots = || medium.files().into_iter().filter(|(name, _)| name.starts_with("snapshot-"));
@@ -159,7 +159,7 @@ fn when_every_snapshot_is_damaged_the_log_is_replayed_from_its_beginning_if_it_i
 }
 
 #[test]
-fn a_record_of_an_unknown_kind_is_refused_with_its_place() {
+fn t_255_a_record_of_an_unknown_kind_is_refused_with_its_place() {
     let medium = FaultMedium::new(1);
     let (mut opened, _) = open(&medium, quiet()).unwrap();
     opened.log.append(&small(1)).unwrap();

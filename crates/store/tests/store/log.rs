@@ -158,7 +158,7 @@ fn recycled_segments_do_not_bring_back_what_was_in_them() {
 }
 
 #[test]
-fn two_snapshots_are_kept_and_a_damaged_one_is_passed_over() {
+fn t_256_two_snapshots_are_kept_and_a_damaged_one_is_passed_over() {
     let medium = FaultMedium::new(1);
     let (mut opened, _) = open(&medium, quiet()).unwrap();
     let mut positions = Vec::new();

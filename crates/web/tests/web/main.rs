@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 mod aborts;
+mod codes;
 mod decode;
 mod figures;
 mod frames;

@@ -3,6 +3,7 @@
 mod batch;
 mod bombs;
 mod explain;
+mod flexible;
 mod golden;
 mod hostile;
 mod random;

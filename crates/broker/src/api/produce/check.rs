@@ -91,12 +91,12 @@ pub(super) fn check(records: Option<&Records>, version: i16) -> Result<Checked, 
     let payload = records.filter(|records| !records.is_empty()).ok_or_else(none)?.to_bytes();
     let batch = Batch::only(&payload)?;
     let header = batch.header();
+    if version < 7 && header.compression() == Ok(Compression::Zstd) {
+        return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 or later"));
+    }
     if header.base_offset != 0 {
         let why = format!("the base offset is {}, and must be 0", header.base_offset);
         return Err(Refusal::new(ErrorCode::INVALID_RECORD, why));
-    }
-    if version < 7 && header.compression() == Ok(Compression::Zstd) {
-        return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 or later"));
     }
     batch.validate_header()?;
     let keyless = first_keyless(&batch)?;
