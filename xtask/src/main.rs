@@ -13,6 +13,7 @@ mod pages;
 mod process;
 mod rules;
 mod schemas;
+mod sim;
 mod streams;
 mod tidy;
 
@@ -48,6 +49,8 @@ enum Chore {
     Eos(eos::Options),
     /// Prove a Kafka Streams application exactly-once under `kill -9` of the broker and of its instances.
     Streams(streams::Options),
+    /// Simulate the whole broker on virtual clock, network and disk, seed by seed.
+    Sim(sim::Options),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Chore::Pages => pages::run(),
         Chore::Eos(options) => eos::run(&options),
         Chore::Streams(options) => streams::run(&options),
+        Chore::Sim(options) => sim::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -55,9 +55,10 @@ mod topic_error;
 pub(crate) use fetch::Sessions;
 
 use crate::ApiMetrics;
-use crate::context::{Caller, Context, NoRandomness};
+use crate::context::{Caller, Context};
 use crate::host::HostGone;
 use crate::net::{Answerer, Answering, Coming, Hold, Reply};
+use crate::randomness::NoRandomness;
 use crate::trace::{Arrived, Recording, Stage};
 use bytes::Bytes;
 use ottla_core::catalog::CatalogAnswer;

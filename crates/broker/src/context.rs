@@ -3,8 +3,9 @@
 use crate::api::{Sessions, stored};
 use crate::host::{Host, HostGone};
 use crate::net::{Allowance, Budget};
+use crate::randomness::NoRandomness;
 use crate::trace::{Notes, Trace};
-use crate::{Limits, Metrics};
+use crate::{Limits, Metrics, Randomness};
 use bytes::Bytes;
 use ottla_core::Refusal;
 use ottla_store::LogReader;
@@ -31,6 +32,7 @@ pub struct Context {
     pub(crate) advertised: Advertised,
     pub(crate) data_folder: String,
     pub(crate) trace: Trace,
+    pub(crate) randomness: Randomness,
     /// Of the request that is being answered, if it is traced.
     pub(crate) notes: Option<Arc<Notes>>,
 }
@@ -85,8 +87,15 @@ impl Context {
             advertised,
             data_folder,
             trace: Trace::default(),
+            randomness: Randomness::default(),
             notes: None,
         })
+    }
+
+    /// The same, with ids from another source than the system.
+    #[must_use]
+    pub fn with_randomness(self, randomness: Randomness) -> Context {
+        Context { fetch_sessions: Sessions::new(randomness.clone()), randomness, ..self }
     }
 
     /// The last frames of connections, which are kept while this is on.
@@ -179,29 +188,12 @@ pub(crate) fn to_topic_id(id: Uuid) -> TopicId {
     TopicId(id.0)
 }
 
-/// The system gives no random bytes.
-#[derive(Debug, thiserror::Error)]
-#[error("no random bytes for an id: {0}")]
-pub(crate) struct NoRandomness(getrandom::Error);
-
-/// A random UUID of version 4.
-///
-/// # Errors
-/// The system gives no random bytes.
-pub(crate) fn random_uuid() -> Result<[u8; 16], NoRandomness> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(NoRandomness)?;
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    Ok(bytes)
-}
-
 /// A random id for a new topic: a UUID whose base64 text does not begin with '-', which command lines take for a flag.
 ///
 /// # Errors
 /// The system gives no random bytes.
-pub(crate) fn random_topic_id() -> Result<TopicId, NoRandomness> {
-    let mut bytes = random_uuid()?;
+pub(crate) fn random_topic_id(randomness: &Randomness) -> Result<TopicId, NoRandomness> {
+    let mut bytes = randomness.uuid()?;
     bytes[0] &= 0x7f;
     Ok(TopicId(bytes))
 }

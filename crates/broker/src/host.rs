@@ -4,10 +4,12 @@
 //! a write nor a read shows what a crash could take back, and nobody has to remember to wait.
 
 mod clock;
+mod driven;
 mod housekeeping;
 mod thread;
 mod watch;
 
+pub use driven::{Driven, drive};
 pub use thread::{HostOptions, StartError, Started, start};
 pub use watch::{Watch, Watchers};
 
@@ -17,7 +19,7 @@ use ottla_core::{Answer, Input, Shard, Ticket};
 use ottla_types::{LogPosition, Millis};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 /// The host gives no answer: it has stopped, its log failed, or the log refused a record of this question because the disk is
 /// full to the last byte or the record is larger than a log can hold. In the last case it goes on, and another try may succeed.
@@ -57,6 +59,8 @@ pub struct Host {
     commands: Sender<Command>,
     metrics: Arc<Metrics>,
     traced: Traced,
+    /// Told of each command, if the host has no thread that waits for them.
+    wake: Option<Arc<Notify>>,
 }
 
 impl Host {
@@ -149,7 +153,8 @@ impl Host {
 
     /// Asks the host to stop: what was appended becomes durable, answers that wait for it leave, then the thread ends.
     pub fn stop(&self) {
-        drop(self.commands.send(Command::Stop));
+        // A host that is gone has stopped.
+        let _ = self.send(Command::Stop);
     }
 
     /// A question is about to be put: notes it if the request is traced.
@@ -159,7 +164,11 @@ impl Host {
     }
 
     fn send(&self, command: Command) -> Result<(), HostGone> {
-        self.commands.send(command).map_err(|_| HostGone)
+        self.commands.send(command).map_err(|_| HostGone)?;
+        if let Some(wake) = &self.wake {
+            wake.notify_one();
+        }
+        Ok(())
     }
 }
 

@@ -8,14 +8,16 @@ pub mod host;
 mod limits;
 mod metrics;
 mod net;
+mod randomness;
 mod trace;
 
 pub use api::served_versions;
 pub use context::{Advertised, Context, Memory};
 pub use limits::Limits;
 pub use metrics::{ApiMetrics, Counter, Metrics, TopicMetrics};
-pub use net::Server;
+pub use net::{Door, Server};
 pub use ottla_store::HistogramView;
+pub use randomness::Randomness;
 pub use trace::{
     Ending, Exchange, FRAME_CAP, Stages, TRACE_BYTES, TRACE_RING, Trace, TraceFilter, TraceUsage,
     TracedFrame, Verdict,

@@ -5,6 +5,7 @@ mod allowance;
 mod budget;
 mod complaints;
 mod connection;
+mod door;
 mod intake;
 mod outbox;
 mod server;
@@ -13,6 +14,7 @@ mod tests;
 
 pub(crate) use allowance::{Allowance, Hold};
 pub(crate) use budget::Budget;
+pub use door::Door;
 pub use server::Server;
 
 use crate::trace::{Arrived, Recording};

@@ -25,6 +25,11 @@ impl LogReader {
         LogReader { shared }
     }
 
+    /// Whether the log has no threads of its own: its reads then belong on the caller's thread too.
+    pub fn is_driven(&self) -> bool {
+        !self.shared.options.threads
+    }
+
     /// Bytes of the largest record that the log takes: half a segment.
     pub fn largest_record(&self) -> u64 {
         self.shared.geometry().largest_entry()

@@ -86,6 +86,17 @@ impl FaultMedium {
         self.world().capacity = bytes;
     }
 
+    /// Lets so many bytes fit beside what is there.
+    pub fn set_spare(&self, bytes: u64) {
+        let mut world = self.world();
+        world.capacity = world.used().saturating_add(bytes);
+    }
+
+    /// Whether the process that this one belongs to lives: no power was lost and nobody else was started.
+    pub fn is_alive(&self) -> bool {
+        self.world().generation == self.generation
+    }
+
     /// The process ends, the machine goes on: what was written can be read, synced or not.
     #[must_use]
     pub fn restart(&self) -> FaultMedium {

@@ -4,6 +4,7 @@
 use super::config_rows::{Layers, Row};
 use super::subject::{Reason, Topic};
 use super::{Broken, ask_catalog, named_once, topic_error};
+use crate::Randomness;
 use crate::context::{Caller, Context, random_topic_id, to_uuid};
 use ottla_core::Input;
 use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic, TopicError, TopicResult};
@@ -22,7 +23,7 @@ pub(crate) async fn answer(
     let (asked, twice) = named_once(request.topics, |topic| topic.name.clone());
     let mut topics = Vec::with_capacity(asked.len());
     for topic in &asked {
-        topics.push(new_topic(topic)?);
+        topics.push(new_topic(topic, &ctx.randomness)?);
     }
     let validate_only = request.validate_only;
     let make = move |ticket| Input::CreateTopics(CreateTopics { ticket, topics, validate_only });
@@ -43,12 +44,12 @@ pub(crate) async fn answer(
     Ok(CreateTopicsResponse { topics, ..Default::default() })
 }
 
-fn new_topic(topic: &CreatableTopic) -> Result<NewTopic, Broken> {
+fn new_topic(topic: &CreatableTopic, randomness: &Randomness) -> Result<NewTopic, Broken> {
     let assigned = topic.assignments.iter();
     let configs = topic.configs.iter();
     Ok(NewTopic {
         name: String::from(&topic.name),
-        id: random_topic_id()?,
+        id: random_topic_id(randomness)?,
         partitions: topic.num_partitions,
         replication_factor: topic.replication_factor,
         assignments: assigned.map(|one| (one.partition_index, one.broker_ids.to_vec())).collect(),

@@ -100,6 +100,7 @@ async fn wait_for_enough(
             return Ok(planned);
         };
         tokio::select! {
+            biased;
             () = watch.advanced() => {}
             () = sleep_until(deadline) => {}
         }

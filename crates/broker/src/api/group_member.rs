@@ -1,6 +1,7 @@
 //! What the APIs of groups share: how a member presents itself, the codes of who it may not be, and new member ids.
 
-use crate::context::NoRandomness;
+use crate::Randomness;
+use crate::randomness::NoRandomness;
 use bytes::Bytes;
 use ottla_core::group::{CommitFencing, MemberError, MemberRef};
 use ottla_wire::{ErrorCode, Text};
@@ -51,8 +52,8 @@ pub(super) fn kept(bytes: &Bytes) -> Bytes {
 ///
 /// # Errors
 /// The system gives no random bytes.
-pub(super) fn new_member_id(who: &str) -> Result<String, NoRandomness> {
-    let bytes = crate::context::random_uuid()?;
+pub(super) fn new_member_id(who: &str, randomness: &Randomness) -> Result<String, NoRandomness> {
+    let bytes = randomness.uuid()?;
     let mut id = who.to_owned();
     for (place, byte) in bytes.iter().enumerate() {
         if matches!(place, 0 | 4 | 6 | 8 | 10) {
@@ -70,10 +71,10 @@ mod tests {
 
     #[test]
     fn a_member_id_is_a_name_and_a_uuid() {
-        let id = new_member_id("consumer-1").unwrap();
+        let id = new_member_id("consumer-1", &Randomness::default()).unwrap();
         let parts: Vec<&str> = id.split('-').collect();
         assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 1, 8, 4, 4, 4, 12]);
         assert!(parts[4].starts_with('4'), "a UUID of version 4");
-        assert_ne!(id, new_member_id("consumer-1").unwrap());
+        assert_ne!(id, new_member_id("consumer-1", &Randomness::default()).unwrap());
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn answer(
 ) -> Result<JoinGroupResponse, Broken> {
     let (group_id, member_id) = (request.group_id.clone(), request.member_id.clone());
     let who = request.group_instance_id.as_ref().unwrap_or(&caller.client_id);
-    let proposed_id = new_member_id(who)?;
+    let proposed_id = new_member_id(who, &ctx.randomness)?;
     let client_id = String::from(&caller.client_id);
     let client_host = format!("/{}", caller.peer.ip());
     let ask = move |ticket| {

@@ -145,7 +145,7 @@ async fn create(ctx: &Context, names: Vec<String>) -> Result<BTreeMap<String, To
     for name in &names {
         topics.push(NewTopic {
             name: name.clone(),
-            id: random_topic_id()?,
+            id: random_topic_id(&ctx.randomness)?,
             partitions: -1,
             replication_factor: -1,
             assignments: Vec::new(),

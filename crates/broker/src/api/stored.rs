@@ -18,6 +18,7 @@ pub(crate) async fn read(reader: &LogReader, batches: &[StoredBatch]) -> io::Res
     if at_hand.iter().all(Option::is_some) {
         return Ok(at_hand.into_iter().flatten().collect());
     }
+    let driven = reader.is_driven();
     let (reader, batches) = (reader.clone(), batches.to_vec());
     let read = move || {
         let one = |(found, batch): (Option<Bytes>, &StoredBatch)| match (found, batch.place) {
@@ -27,6 +28,9 @@ pub(crate) async fn read(reader: &LogReader, batches: &[StoredBatch]) -> io::Res
         };
         at_hand.into_iter().zip(&batches).map(one).collect()
     };
+    if driven {
+        return read();
+    }
     tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
 }
 

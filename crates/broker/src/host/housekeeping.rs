@@ -34,10 +34,16 @@ pub(super) struct Housekeeping {
     /// Who waits for the snapshot that is being written.
     waiting: Vec<oneshot::Sender<()>>,
     commands: Sender<Command>,
+    /// Snapshots are written on threads of their own, not by [`Housekeeping::work`].
+    threads: bool,
+    work: Option<Work>,
 }
 
+/// The writing of a snapshot.
+type Work = Box<dyn FnOnce() + Send>;
+
 impl Housekeeping {
-    pub(super) fn new(log: &Log, every: u64, commands: Sender<Command>) -> Housekeeping {
+    pub(super) fn new(log: &Log, every: u64, commands: Sender<Command>, threads: bool) -> Housekeeping {
         Housekeeping {
             snapshotter: log.snapshotter(),
             every,
@@ -49,6 +55,8 @@ impl Housekeeping {
             position: LogPosition(0),
             waiting: Vec::new(),
             commands,
+            threads,
+            work: None,
         }
     }
 
@@ -82,9 +90,26 @@ impl Housekeeping {
             let written = snapshotter.write(position, &mut rows.into_iter());
             drop(commands.send(Command::SnapshotWritten(written.map_err(|failure| failure.to_string()))));
         };
+        if !self.threads {
+            self.work = Some(Box::new(write));
+            self.writing = true;
+            return;
+        }
         match std::thread::Builder::new().name("ottla-snapshot".to_owned()).spawn(write) {
             Ok(_detached) => self.writing = true,
             Err(error) => tracing::warn!(%error, "no thread for a snapshot; the next start replays more"),
+        }
+    }
+
+    /// Without threads: whether a snapshot waits to be written.
+    pub(super) fn has_work(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// Without threads: writes the snapshot that waits; the log must be durable up to its position.
+    pub(super) fn work(&mut self) {
+        if let Some(work) = self.work.take() {
+            work();
         }
     }
 

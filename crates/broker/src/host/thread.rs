@@ -1,4 +1,4 @@
-//! The host's thread: takes commands in turn, lets the core judge, the log store, and the answers go when they are durable.
+//! The host's machine and its thread: takes commands in turn, lets the core judge, the log store, and the answers go when they are durable.
 
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// Commands handled before the log is handed what was appended.
 const BATCH: usize = 256;
@@ -77,6 +77,29 @@ pub struct Started {
 /// # Errors
 /// The log cannot be opened, or the system gives no thread.
 pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, StartError> {
+    let clock = Clock::start();
+    let Ready { machine, host, failure, recovered } = prepare(medium, options, clock.now(), None)?;
+    let (reader, description) = (machine.log.reader(), machine.log.describe());
+    let run = move || machine.run(&clock);
+    let thread = std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(run)?;
+    Ok(Started { host, reader, failure, recovered, description, thread })
+}
+
+/// A host that has replayed its log and does nothing yet.
+pub(super) struct Ready {
+    pub(super) machine: Machine,
+    pub(super) host: Host,
+    pub(super) failure: watch::Receiver<Option<String>>,
+    pub(super) recovered: Recovered,
+}
+
+/// Replays the log. `wake` is told of commands by a host that is turned by its caller.
+pub(super) fn prepare(
+    medium: Arc<dyn Medium>,
+    options: HostOptions,
+    now: Millis,
+    wake: Option<Arc<Notify>>,
+) -> Result<Ready, OpenError> {
     let (commands, inbox) = channel();
     let mut shard = Shard::new(options.settings);
     let (durable, failed) = (commands.clone(), commands.clone());
@@ -87,13 +110,11 @@ pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, S
     let Opened { log, recovered } =
         Log::open(medium, options.log, hooks, &mut |one| replay(&mut shard, &one))?;
     let (failure, failure_seen) = watch::channel(None);
-    let (reader, description) = (log.reader(), log.describe());
     let metrics = Arc::new(Metrics::new(served_keys()));
-    let mut host = HostThread {
+    let mut machine = Machine {
         metrics: Arc::clone(&metrics),
         durable: log.durable(),
-        housekeeping: Housekeeping::new(&log, options.snapshot_every, commands.clone()),
-        clock: Clock::start(),
+        housekeeping: Housekeeping::new(&log, options.snapshot_every, commands.clone(), options.log.threads),
         shard,
         log,
         inbox,
@@ -106,16 +127,9 @@ pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, S
         refused: false,
         failed: false,
     };
-    host.begin(options.cluster_id);
-    let thread = std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || host.run())?;
-    Ok(Started {
-        host: Host { commands, metrics, traced: None },
-        reader,
-        failure: failure_seen,
-        recovered,
-        description,
-        thread,
-    })
+    machine.begin(now, options.cluster_id);
+    let host = Host { commands, metrics, traced: None, wake };
+    Ok(Ready { machine, host, failure: failure_seen, recovered })
 }
 
 fn replay(shard: &mut Shard, one: &Replayed) {
@@ -148,11 +162,11 @@ enum Asker {
     Offer(oneshot::Sender<Result<Answer, NoRoom>>),
 }
 
-struct HostThread {
-    shard: Shard,
-    log: Log,
+/// The shard, its log, and who waits for what: all that the host's thread owns.
+pub(super) struct Machine {
+    pub(super) shard: Shard,
+    pub(super) log: Log,
     inbox: Receiver<Command>,
-    clock: Clock,
     failure: watch::Sender<Option<String>>,
     effects: Effects,
     tickets: BTreeMap<Ticket, (Asker, Traced)>,
@@ -161,17 +175,16 @@ struct HostThread {
     held: VecDeque<(LogPosition, Deliver)>,
     durable: LogPosition,
     watchers: Watchers,
-    housekeeping: Housekeeping,
+    pub(super) housekeeping: Housekeeping,
     metrics: Arc<Metrics>,
     /// The log refused a record since the last look at the timers.
     refused: bool,
     failed: bool,
 }
 
-impl HostThread {
+impl Machine {
     /// A new log gets its cluster id as its first record. What replay rebuilt is durable, so readers may see it at once.
-    fn begin(&mut self, cluster_id: String) {
-        let now = self.clock.now();
+    fn begin(&mut self, now: Millis, cluster_id: String) {
         self.step(now, Input::Durable(self.durable));
         if self.shard.cluster_id().is_none() {
             self.effects.append(LogRecord::ClusterCreated(ClusterCreated { cluster_id }));
@@ -180,8 +193,13 @@ impl HostThread {
         self.log.kick();
     }
 
-    fn run(mut self) {
-        while self.turn() {}
+    fn run(mut self, clock: &Clock) {
+        while self.wait_and_turn(clock) {}
+        self.finish();
+    }
+
+    /// Makes durable what was appended; the answers that waited for it leave.
+    pub(super) fn finish(&mut self) {
         if let Err(failure) = self.log.flush() {
             self.fail(failure.to_string());
         }
@@ -189,15 +207,24 @@ impl HostThread {
         self.release();
     }
 
-    /// Waits for a command, handles what else is there, then lets the log write. False when it is time to end.
-    fn turn(&mut self) -> bool {
-        let patience = self.patience();
-        let mut next = match self.inbox.recv_timeout(patience) {
-            Ok(command) => Some(command),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return false,
-        };
-        let now = self.clock.now();
+    /// Waits for a command, and takes a turn. False when it is time to end.
+    fn wait_and_turn(&mut self, clock: &Clock) -> bool {
+        let patience = self.patience(clock.now());
+        match self.inbox.recv_timeout(patience) {
+            Ok(command) => self.turn(clock.now(), Some(command)),
+            Err(RecvTimeoutError::Timeout) => self.turn(clock.now(), None),
+            Err(RecvTimeoutError::Disconnected) => false,
+        }
+    }
+
+    /// Takes a turn with the commands that are there. False when it is time to end.
+    pub(super) fn turn_at(&mut self, now: Millis) -> bool {
+        let next = self.inbox.try_recv().ok();
+        self.turn(now, next)
+    }
+
+    /// Handles a command and what else is there, does what is due, then lets the log write. False when it is time to end.
+    fn turn(&mut self, now: Millis, mut next: Option<Command>) -> bool {
         for _ in 0..BATCH {
             let Some(command) = next.take() else { break };
             if !self.handle(now, command) {
@@ -218,8 +245,9 @@ impl HostThread {
         !self.failed
     }
 
-    fn patience(&mut self) -> Duration {
-        let until = self.shard.deadline().map_or(LONGEST_SLEEP, |deadline| deadline.since(self.clock.now()));
+    /// How long nothing needs to be done without a command.
+    pub(super) fn patience(&mut self, now: Millis) -> Duration {
+        let until = self.shard.deadline().map_or(LONGEST_SLEEP, |deadline| deadline.since(now));
         let least = if std::mem::take(&mut self.refused) { AFTER_REFUSAL } else { Millis(0) };
         let until = until.max(least);
         Duration::from_millis(u64::try_from(until.min(LONGEST_SLEEP).0).unwrap_or(0))

@@ -92,6 +92,7 @@ impl Budget {
                 return;
             }
             tokio::select! {
+                biased;
                 () = freed => {}
                 turn = Arc::clone(&self.turn).acquire_owned() => {
                     // The semaphore is never closed, so this is a permit.

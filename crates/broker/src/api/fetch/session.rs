@@ -6,6 +6,7 @@
 //! ```
 
 use super::plan::{Part, TopicKey};
+use crate::Randomness;
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::FetchRequest;
 use ottla_wire::messages::fetch_request::FetchPartition;
@@ -42,6 +43,7 @@ pub(super) struct Under {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions {
     table: Arc<Mutex<Table>>,
+    randomness: Randomness,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +74,11 @@ struct Cached {
 }
 
 impl Sessions {
+    /// No sessions yet; their ids will come from `randomness`.
+    pub(crate) fn new(randomness: Randomness) -> Sessions {
+        Sessions { table: Arc::default(), randomness }
+    }
+
     /// Finds out what the request asks for, and opens, changes or closes its session.
     ///
     /// # Errors
@@ -84,7 +91,7 @@ impl Sessions {
             let mut table = self.lock();
             table.remove(id);
             let opens = version >= 7 && epoch == INITIAL_EPOCH;
-            let session = if opens { table.open(&parts, by_id) } else { None };
+            let session = if opens { table.open(&parts, by_id, &self.randomness) } else { None };
             return Ok(Begun { parts, session: session.map(|id| Under { id, incremental: false }) });
         }
         let mut table = self.lock();
@@ -138,14 +145,14 @@ impl Table {
     }
 
     /// Opens a session, if there is room; its id.
-    fn open(&mut self, parts: &[Part], by_id: bool) -> Option<i32> {
+    fn open(&mut self, parts: &[Part], by_id: bool, randomness: &Randomness) -> Option<i32> {
         if self.sessions.len() >= SLOTS || self.partitions + parts.len() > PARTITIONS {
             self.evict_idle()?;
         }
         if self.partitions + parts.len() > PARTITIONS {
             return None;
         }
-        let id = self.fresh_id()?;
+        let id = self.fresh_id(randomness)?;
         let mut session = Session {
             next_epoch: 1,
             by_id,
@@ -169,10 +176,10 @@ impl Table {
     }
 
     /// A random id, so that a client from before a restart does not hit another's session.
-    fn fresh_id(&self) -> Option<i32> {
+    fn fresh_id(&self, randomness: &Randomness) -> Option<i32> {
         for _ in 0..16 {
             let mut bytes = [0; 4];
-            getrandom::fill(&mut bytes).ok()?;
+            randomness.fill(&mut bytes).ok()?;
             let id = i32::from_be_bytes(bytes) & i32::MAX;
             if id != 0 && !self.sessions.contains_key(&id) {
                 return Some(id);

@@ -1,0 +1,102 @@
+//! A host without a thread: its caller says what time it is, when it takes a turn and when the log writes. For simulation: with a
+//! medium, a clock and a network that follow from a seed, a whole run does.
+
+use super::thread::{Machine, Ready, prepare};
+use super::{Host, HostOptions};
+use ottla_core::Shard;
+use ottla_store::{LogReader, Medium, OpenError, Options, Recovered};
+use ottla_types::{LogPosition, Millis};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+
+/// A host that is turned by its caller.
+pub struct Driven {
+    machine: Machine,
+    host: Host,
+    wake: Arc<Notify>,
+    failure: watch::Receiver<Option<String>>,
+    recovered: Recovered,
+}
+
+impl std::fmt::Debug for Driven {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driven").field("log", &self.machine.log).finish_non_exhaustive()
+    }
+}
+
+/// Replays the log, at the time `now`. [`Options::threads`] is taken for false.
+///
+/// # Errors
+/// The log cannot be opened.
+pub fn drive(medium: Arc<dyn Medium>, options: HostOptions, now: Millis) -> Result<Driven, OpenError> {
+    let wake = Arc::new(Notify::new());
+    let options = HostOptions { log: Options { threads: false, ..options.log }, ..options };
+    let Ready { machine, host, failure, recovered } = prepare(medium, options, now, Some(Arc::clone(&wake)))?;
+    Ok(Driven { machine, host, wake, failure, recovered })
+}
+
+impl Driven {
+    /// The handle.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Reads batches from the log.
+    pub fn reader(&self) -> LogReader {
+        self.machine.log.reader()
+    }
+
+    /// Is told when there is a command: time for [`Driven::turn`].
+    pub fn wake(&self) -> &Arc<Notify> {
+        &self.wake
+    }
+
+    /// What was found in the log.
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// Why the log failed, if it did: the process would end.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+
+    /// The state as it is, durable or not.
+    pub fn shard(&self) -> &Shard {
+        &self.machine.shard
+    }
+
+    /// The end of the log as appended, and as durable.
+    pub fn ends(&self) -> (LogPosition, LogPosition) {
+        (self.machine.log.end(), self.machine.log.durable())
+    }
+
+    /// Handles the commands that are there, and what is due at `now`. False when the host has ended.
+    pub fn turn(&mut self, now: Millis) -> bool {
+        self.machine.turn_at(now)
+    }
+
+    /// How long nothing needs to be done unless [`Driven::wake`] says so.
+    pub fn patience(&mut self, now: Millis) -> Duration {
+        self.machine.patience(now)
+    }
+
+    /// Whether [`Driven::write`] has something to do.
+    pub fn has_work(&self) -> bool {
+        let (end, durable) = self.ends();
+        end > durable || self.machine.housekeeping.has_work()
+    }
+
+    /// Lets the log write and sync what was appended, prepare and free segments, then writes a snapshot if one is due. The next
+    /// turn hears of it.
+    pub fn write(&mut self) {
+        self.machine.log.drive();
+        self.machine.housekeeping.work();
+    }
+
+    /// Ends in good order: what was appended becomes durable, and the answers that waited for it leave.
+    pub fn finish(mut self) {
+        self.machine.finish();
+    }
+}

@@ -1,0 +1,210 @@
+//! The whole broker, from its connections to its disk, on a virtual clock, network and disk: one thread, one seed.
+//! It must not know how the broker decides or keeps anything: it sees what clients see, and compares what was with what was replayed.
+//!
+//! A seed gives the sizes, the clients, what they do, and what goes wrong: connections that break, requests that arrive late or
+//! twice, clients that die or come back as zombies, power failures at any call to the disk, of which any part of what was not
+//! synced survives, errors, a full disk, clocks that jump. Time is tokio's paused clock, which moves when nobody has anything to
+//! do. Every seed runs twice, and both runs must leave the same trace before its history is judged.
+#![forbid(unsafe_code)]
+
+mod chance;
+mod client;
+mod fetch;
+mod machine;
+mod member;
+mod nemesis;
+mod pipe;
+mod plan;
+mod reader;
+mod records;
+mod sender;
+mod trace;
+mod transactor;
+mod transformer;
+mod txn;
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use ottla_wire::messages::CreateTopicsRequest;
+use ottla_wire::messages::create_topics_request::CreatableTopic;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use chance::Chance;
+use client::{Care, Client, LATEST};
+use machine::{Fate, Machine, Order};
+use plan::{Plan, ms};
+use transformer::Manner;
+use world::{Figures, TOPICS, World, hold};
+
+/// The longest that the clients work, in virtual time.
+const LONGEST: Duration = Duration::from_secs(1200);
+
+/// What a seed came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What two runs must agree on.
+    pub hash: u64,
+    /// Broken promises, in words. Empty if all is well.
+    pub findings: Vec<String>,
+    /// How much happened, by name.
+    pub figures: Vec<(&'static str, u64)>,
+    /// What happened, if that was asked for, and the plan as the first line.
+    pub lines: Vec<String>,
+}
+
+/// Runs a seed twice and judges it.
+pub fn run(seed: u64) -> Report {
+    let mut first = run_once(seed, false);
+    let second = run_once(seed, false);
+    if first.hash != second.hash {
+        let (one, other) = (first.hash, second.hash);
+        first.findings.insert(0, format!("two runs differ: {one:016x} and {other:016x}"));
+    }
+    first
+}
+
+/// Runs a seed once and judges it; `text` keeps what happened as lines.
+///
+/// # Panics
+/// The system gives no timer, which it always does.
+pub fn run_once(seed: u64, text: bool) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(play(seed, text)),
+        Err(error) => Report {
+            seed,
+            hash: 0,
+            findings: vec![format!("no runtime: {error}")],
+            figures: Vec::new(),
+            lines: Vec::new(),
+        },
+    }
+}
+
+async fn play(seed: u64, text: bool) -> Report {
+    let mut chance = Chance::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let (orders, obeyed) = unbounded_channel();
+    let world = Arc::new(World::new(Plan::of(seed), text, orders));
+    let machine = Machine::new(Arc::clone(&world), chance.fork(), obeyed);
+    let mut machine = tokio::spawn(machine.run());
+    create_topics(&world, &mut chance).await;
+    world.set_calm(false);
+    work(&world, &mut chance).await;
+    world.set_calm(true);
+    world.order(Order::Empty);
+    // Whatever is still under way arrives.
+    sleep(ms(2 * LATEST)).await;
+    if timeout(ms(24 * 3_600_000), reader::drain(&world, &mut chance)).await.is_err() {
+        world.find("the drain does not come to an end".to_owned());
+    }
+    world.order(Order::End(Fate::Stopped));
+    sleep(ms(2000)).await;
+    world.order(Order::End(Fate::Over));
+    if timeout(ms(60_000), &mut machine).await.is_err() {
+        world.find("the machine does not come to an end".to_owned());
+        machine.abort();
+    }
+    report(&world)
+}
+
+/// Lets the clients work and the machine suffer, until all is done.
+async fn work(world: &Arc<World>, chance: &mut Chance) {
+    let crew = world.plan.crew;
+    let mut clients = JoinSet::new();
+    for number in 0..crew.senders {
+        clients.spawn(sender::run(Arc::clone(world), number, chance.fork()));
+    }
+    for number in 0..crew.transactors {
+        clients.spawn(transactor::run(Arc::clone(world), number, chance.fork()));
+    }
+    for number in 0..crew.transformers {
+        clients.spawn(transformer::run(Arc::clone(world), number, Manner::Alone, chance.fork()));
+    }
+    for number in 0..crew.members {
+        clients.spawn(transformer::run(Arc::clone(world), number, Manner::Member, chance.fork()));
+    }
+    for number in 0..crew.readers {
+        clients.spawn(reader::run(Arc::clone(world), number, chance.fork()));
+    }
+    for number in 0..crew.consumers {
+        clients.spawn(reader::consume(Arc::clone(world), number, chance.fork()));
+    }
+    let nemesis = tokio::spawn(nemesis::run(Arc::clone(world), chance.fork()));
+    let all = async {
+        while let Some(done) = clients.join_next().await {
+            note_panic(world, done.err());
+        }
+        for zombie in world.zombies() {
+            note_panic(world, zombie.await.err());
+        }
+    };
+    if timeout(LONGEST, all).await.is_err() {
+        world.say(format_args!("the clients are stopped"));
+        clients.abort_all();
+    }
+    nemesis.abort();
+}
+
+fn note_panic(world: &World, error: Option<tokio::task::JoinError>) {
+    if let Some(error) = error
+        && error.is_panic()
+    {
+        world.find(format!("a client of the simulator panicked: {error}"));
+    }
+}
+
+async fn create_topics(world: &Arc<World>, chance: &mut Chance) {
+    let mut client = Client::new(world, "founder".to_owned(), chance.fork());
+    let topics = TOPICS.iter().map(|name| CreatableTopic {
+        name: (*name).into(),
+        num_partitions: world.plan.partitions,
+        replication_factor: 1,
+        ..Default::default()
+    });
+    let request = CreateTopicsRequest { topics: topics.collect(), timeout_ms: 5000, ..Default::default() };
+    let until = Instant::now() + Duration::from_secs(60);
+    let ids = match client.settle(&request, 7, Care::Strict, until).await {
+        Ok(settled) => settled.answer.topics.iter().map(|topic| topic.topic_id).collect(),
+        Err(_) => Vec::new(),
+    };
+    if ids.len() != TOPICS.len() {
+        world.find("the topics cannot be created".to_owned());
+    }
+    world.set_topic_ids(ids);
+}
+
+fn report(world: &World) -> Report {
+    let mut findings = world.findings();
+    let history = world.history();
+    findings.extend(ottla_checker::check(&history).iter().map(ToString::to_string));
+    let mut trace = hold(&world.trace);
+    let mut lines = vec![format!("{:?}", world.plan)];
+    lines.append(&mut trace.take_lines());
+    let mut figures = figures(&world.figures);
+    figures.push(("events", trace.events()));
+    figures.push(("virtual ms", world.now()));
+    Report { seed: world.plan.seed, hash: trace.hash(), findings, figures, lines }
+}
+
+fn figures(figures: &Figures) -> Vec<(&'static str, u64)> {
+    let get = |figure: &AtomicU64| figure.load(Relaxed);
+    vec![
+        ("requests", get(&figures.requests)),
+        ("lost answers", get(&figures.lost)),
+        ("repeated requests", get(&figures.ghosts)),
+        ("lives of the broker", get(&figures.lives)),
+        ("power failures", get(&figures.power)),
+        ("states compared", get(&figures.compared)),
+        ("commits", get(&figures.commits)),
+        ("aborts", get(&figures.aborts)),
+        ("fenced", get(&figures.fenced)),
+        ("fetches of readers", get(&figures.reads)),
+    ]
+}

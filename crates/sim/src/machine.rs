@@ -1,0 +1,301 @@
+//! The machine: a disk that may fail, a clock that may jump, and one life of the broker after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use ottla_broker::host::{self, Driven, Host};
+use ottla_broker::{Advertised, Context, Door, Limits, Randomness};
+use ottla_store::LogReader;
+use ottla_store::testing::{Fault, FaultMedium};
+use ottla_types::record::LogRecord;
+use ottla_types::{LogPosition, Millis};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::chance::Chance;
+use crate::pipe::Latency;
+use crate::plan::ms;
+use crate::world::{World, count};
+
+/// The log is written in blocks of this size.
+const BLOCK: u64 = 4096;
+/// The wall clock when a run begins.
+const EPOCH: i64 = 1_700_000_000_000;
+/// How often a broker on a full disk looks for room.
+const LOOK_FOR_ROOM: Duration = Duration::from_millis(200);
+
+/// What is done to the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// A death is near: the state is remembered at every write.
+    Watch,
+    /// The broker ends in this way.
+    End(Fate),
+    /// After so many calls the disk does this.
+    Disk(u64, Fault),
+    /// So many bytes are left on the disk.
+    Fill(u64),
+    /// There is room again.
+    Empty,
+    /// The broker does nothing for so many milliseconds.
+    Pause(u64),
+}
+
+/// How a life of the broker ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The machine loses power.
+    Power,
+    /// The process is killed.
+    Killed,
+    /// The process ends in good order.
+    Stopped,
+    /// The process ends in good order, and nothing follows.
+    Over,
+}
+
+/// A clock of a life: it starts anywhere and then goes steadily.
+#[derive(Clone, Copy)]
+struct Wall {
+    base: i64,
+    since: Instant,
+}
+
+impl Wall {
+    fn now(self) -> Millis {
+        Millis(self.base + self.since.elapsed().as_millis() as i64)
+    }
+}
+
+/// The state at the end of the log at some moment.
+struct Dump {
+    end: LogPosition,
+    rows: Vec<LogRecord>,
+}
+
+/// The machine with all that it remembers.
+pub(crate) struct Machine {
+    world: Arc<World>,
+    chance: Chance,
+    medium: FaultMedium,
+    wall: Wall,
+    orders: UnboundedReceiver<Order>,
+    dumps: Vec<Dump>,
+    watching: bool,
+    full: bool,
+}
+
+impl Machine {
+    pub(crate) fn new(world: Arc<World>, mut chance: Chance, orders: UnboundedReceiver<Order>) -> Machine {
+        let medium = FaultMedium::new(chance.next());
+        let wall = Wall { base: EPOCH, since: Instant::now() };
+        let (dumps, watching, full) = (Vec::new(), false, false);
+        Machine { world, chance, medium, wall, orders, dumps, watching, full }
+    }
+
+    /// Runs one broker after the other until it is over.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let fate = match self.start() {
+                Some(driven) => self.live(driven).await,
+                None => Fate::Power,
+            };
+            self.world.say(format_args!("machine: {fate:?}"));
+            match fate {
+                Fate::Over => return,
+                Fate::Power => {
+                    count(&self.world.figures.power);
+                    self.medium = self.medium.crash();
+                }
+                Fate::Killed | Fate::Stopped => self.medium = self.medium.restart(),
+            }
+            self.wall = self.next_wall();
+            sleep(ms(self.chance.within(1..400))).await;
+        }
+    }
+
+    /// The clock of the next life: it may have been set meanwhile.
+    fn next_wall(&mut self) -> Wall {
+        let mut base = self.wall.now().0;
+        if self.world.plan.faults.clock && !self.world.is_calm() && self.chance.per_mille(300) {
+            let jump = self.chance.pick(&[-7_200_000, -60_000, -1000, 1000, 60_000, 7_200_000]);
+            base += jump;
+            self.world.say(format_args!("machine: the clock jumps by {jump} ms"));
+            self.world.set_jumped();
+        }
+        Wall { base, since: Instant::now() }
+    }
+
+    /// Opens the log. None if the disk failed meanwhile.
+    fn start(&mut self) -> Option<Driven> {
+        if !self.world.is_calm() && self.chance.per_mille(100) {
+            let at = self.medium.steps() + self.chance.within(1..60);
+            self.medium.fail_at(at, Fault::Crash);
+        }
+        let opened = host::drive(Arc::new(self.medium.clone()), self.world.plan.host(), self.wall.now());
+        match opened {
+            Ok(driven) => {
+                count(&self.world.figures.lives);
+                self.compare(&driven);
+                Some(driven)
+            }
+            Err(error) => {
+                self.world.say(format_args!("machine: the log does not open: {error}"));
+                if self.medium.is_alive() && !self.full {
+                    self.world.find(format!("the log does not open: {error}"));
+                }
+                self.full = false;
+                self.medium.set_capacity(u64::MAX);
+                None
+            }
+        }
+    }
+
+    /// What was replayed must be what was live when the log ended there.
+    fn compare(&mut self, driven: &Driven) {
+        let recovered = driven.recovered();
+        let end = recovered.end.0;
+        self.world.say(format_args!(
+            "machine: a life begins at {end}, snapshot {:?}, {} records, cut {}",
+            recovered.snapshot.map(|at| at.0),
+            recovered.records,
+            recovered.cut.is_some()
+        ));
+        let same = self.dumps.iter().find(|dump| dump.end.0.next_multiple_of(BLOCK) == end);
+        if let Some(dump) = same {
+            count(&self.world.figures.compared);
+            let replayed = driven.shard().snapshot();
+            if let Some(difference) = difference(&dump.rows, &replayed) {
+                self.world.find(format!("replay differs from live at {end}: {difference}"));
+            }
+        }
+        self.dumps.clear();
+        self.watching = false;
+    }
+
+    /// One life of the broker, to its end.
+    async fn live(&mut self, mut driven: Driven) -> Fate {
+        let randomness = Randomness::seeded(self.chance.next());
+        let opening = open(Arc::clone(&self.world), driven.host().clone(), driven.reader(), randomness);
+        let opening = tokio::spawn(opening);
+        let fate = self.turn_until_end(&mut driven).await;
+        opening.abort();
+        if matches!(fate, Fate::Stopped | Fate::Over) {
+            self.world.stop_door();
+            self.dump(&driven);
+            driven.finish();
+            self.world.close();
+            // An empty group marks the end in good order.
+            if let Some(dump) = self.dumps.last() {
+                let end = LogPosition(dump.end.0.next_multiple_of(BLOCK) + BLOCK);
+                let rows = dump.rows.clone();
+                self.dumps.push(Dump { end, rows });
+            }
+            return fate;
+        }
+        // The dead write nothing: the log must not flush as it is dropped.
+        if fate == Fate::Killed && driven.ends().0 == driven.ends().1 {
+            self.dump(&driven);
+        }
+        self.medium = self.medium.restart();
+        self.world.close();
+        fate
+    }
+
+    async fn turn_until_end(&mut self, driven: &mut Driven) -> Fate {
+        let wake = Arc::clone(driven.wake());
+        let mut due: Option<Instant> = None;
+        loop {
+            let goes_on = driven.turn(self.wall.now());
+            if !self.medium.is_alive() {
+                return Fate::Power;
+            }
+            if let Some(why) = driven.failure() {
+                self.world.say(format_args!("machine: the log failed: {why}"));
+                return if self.chance.per_mille(500) { Fate::Killed } else { Fate::Power };
+            }
+            if !goes_on {
+                return Fate::Stopped;
+            }
+            if due.is_none() && driven.has_work() {
+                due = Some(Instant::now() + self.disk_delay());
+            }
+            if due.is_none() && self.full {
+                due = Some(Instant::now() + LOOK_FOR_ROOM);
+            }
+            let patience = driven.patience(self.wall.now());
+            tokio::select! {
+                biased;
+                order = self.orders.recv() => match order {
+                    None => return Fate::Over,
+                    Some(Order::End(fate)) => return fate,
+                    Some(Order::Pause(span)) => {
+                        self.world.say(format_args!("machine: pauses for {span} ms"));
+                        self.world.set_paused(true);
+                        sleep(ms(span)).await;
+                        self.world.set_paused(false);
+                    }
+                    Some(order) => self.obey(order),
+                },
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    due = None;
+                    if self.watching {
+                        self.dump(driven);
+                    }
+                    driven.write();
+                    self.world.note(1, &driven.ends().1.0.to_le_bytes());
+                }
+                () = wake.notified() => {}
+                () = sleep(patience) => {}
+            }
+        }
+    }
+
+    fn disk_delay(&mut self) -> Duration {
+        let Latency { usual, slow } = self.world.plan.disk;
+        if self.chance.per_mille(slow) && !self.world.is_calm() {
+            return ms(self.chance.within(20..2000));
+        }
+        ms(self.chance.within(0..usual + 1))
+    }
+
+    fn obey(&mut self, order: Order) {
+        self.world.say(format_args!("machine: {order:?}"));
+        match order {
+            Order::Watch => self.watching = true,
+            Order::Disk(after, fault) => {
+                self.watching |= fault == Fault::Crash;
+                self.medium.fail_at(self.medium.steps() + after, fault);
+            }
+            Order::Fill(spare) => {
+                self.medium.set_spare(spare);
+                self.full = true;
+            }
+            Order::Empty => {
+                self.medium.set_capacity(u64::MAX);
+                self.full = false;
+            }
+            Order::End(_) | Order::Pause(_) => {}
+        }
+    }
+
+    fn dump(&mut self, driven: &Driven) {
+        self.dumps.push(Dump { end: driven.ends().0, rows: driven.shard().snapshot() });
+    }
+}
+
+/// Opens the broker to clients as soon as its host answers.
+async fn open(world: Arc<World>, host: Host, reader: LogReader, randomness: Randomness) {
+    let advertised = Advertised { host: "broker".to_owned(), port: 9092 };
+    if let Ok(context) = Context::new(host, reader, advertised, "memory".to_owned()).await {
+        world.open(Door::new(context.with_randomness(randomness), Limits::default()));
+        world.say(format_args!("machine: open, life {}", world.figures.lives.load(Relaxed)));
+    }
+}
+
+/// The first row in which two states differ.
+fn difference(live: &[LogRecord], replayed: &[LogRecord]) -> Option<String> {
+    let place = (0..live.len().max(replayed.len())).find(|row| live.get(*row) != replayed.get(*row))?;
+    Some(format!("row {place}: live {:?}, replayed {:?}", live.get(place), replayed.get(place)))
+}

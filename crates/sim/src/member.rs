@@ -1,0 +1,232 @@
+//! A member of a classic group: joins, is dealt partitions of one topic, sends heartbeats, loses its place.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ottla_wire::messages::consumer_protocol_assignment::TopicPartition;
+use ottla_wire::messages::join_group_request::JoinGroupRequestProtocol;
+use ottla_wire::messages::leave_group_request::MemberIdentity;
+use ottla_wire::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use ottla_wire::messages::sync_group_request::SyncGroupRequestAssignment;
+use ottla_wire::messages::{
+    ConsumerProtocolAssignment, HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    OffsetFetchRequest, SyncGroupRequest,
+};
+use ottla_wire::{ErrorCode, Message};
+use tokio::time::Instant;
+
+use crate::client::{Care, Client, is_passing};
+use crate::plan::ms;
+use crate::world::{IN, Place, TOPICS, rest};
+
+/// Without a heartbeat for so long a member is out, in milliseconds.
+pub(crate) const SESSION: u64 = 6000;
+
+/// Who commits: a member in its generation, or somebody outside of any.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) group: String,
+    pub(crate) generation: i32,
+    pub(crate) member: String,
+}
+
+impl Standing {
+    pub(crate) fn outside(group: &str) -> Standing {
+        Standing { group: group.to_owned(), generation: -1, member: String::new() }
+    }
+}
+
+/// See the module. It reads the topic "in".
+pub(crate) struct Member {
+    pub(crate) standing: Standing,
+    pub(crate) dealt: BTreeSet<i32>,
+    pub(crate) joined: bool,
+    heard: Instant,
+}
+
+impl Member {
+    pub(crate) fn new(group: &str) -> Member {
+        let standing = Standing::outside(group);
+        Member { standing, dealt: BTreeSet::new(), joined: false, heard: Instant::now() }
+    }
+
+    /// Joins if it is outside, else sends a heartbeat if it is time. True if the partitions were dealt anew.
+    pub(crate) async fn attend(&mut self, client: &mut Client) -> bool {
+        if self.joined && self.heard.elapsed() < ms(SESSION / 6) {
+            return false;
+        }
+        if self.joined && self.heartbeat(client).await {
+            return false;
+        }
+        self.joined = self.join(client).await;
+        if !self.joined {
+            rest(&mut client.chance, 100).await;
+        }
+        true
+    }
+
+    /// The group is said to have moved on.
+    pub(crate) fn lose(&mut self) {
+        self.joined = false;
+        self.dealt.clear();
+    }
+
+    async fn heartbeat(&mut self, client: &mut Client) -> bool {
+        let request = HeartbeatRequest {
+            group_id: self.standing.group.as_str().into(),
+            generation_id: self.standing.generation,
+            member_id: self.standing.member.as_str().into(),
+            ..Default::default()
+        };
+        let version = client.chance.within(0..5) as i16;
+        match client.ask(&request, version, Care::Late, Duration::from_secs(3)).await {
+            Ok(answer) => {
+                let code = ErrorCode(answer.error_code);
+                self.forget_if_unknown(code);
+                self.heard = Instant::now();
+                code == ErrorCode::NONE || is_passing(code)
+            }
+            // Whoever hears nothing goes on until it is told better.
+            Err(_) => self.heard.elapsed() < ms(SESSION),
+        }
+    }
+
+    fn forget_if_unknown(&mut self, code: ErrorCode) {
+        if code == ErrorCode::UNKNOWN_MEMBER_ID || code == ErrorCode::FENCED_INSTANCE_ID {
+            self.standing.member.clear();
+        }
+    }
+
+    async fn join(&mut self, client: &mut Client) -> bool {
+        self.dealt.clear();
+        let Some(joined) = self.ask_to_join(client).await else { return false };
+        self.standing.generation = joined.generation_id;
+        let leads = joined.leader == joined.member_id && !joined.skip_assignment;
+        let request = SyncGroupRequest {
+            group_id: self.standing.group.as_str().into(),
+            generation_id: joined.generation_id,
+            member_id: joined.member_id.clone(),
+            protocol_type: Some("consumer".into()),
+            protocol_name: joined.protocol_name.clone(),
+            assignments: if leads { deal(&joined, client.world.plan.partitions) } else { Vec::new() },
+            ..Default::default()
+        };
+        let version = client.chance.within(0..6) as i16;
+        let Ok(synced) = client.ask(&request, version, Care::Strict, ms(2 * SESSION)).await else {
+            return false;
+        };
+        self.forget_if_unknown(ErrorCode(synced.error_code));
+        if synced.error_code != 0 {
+            return false;
+        }
+        self.heard = Instant::now();
+        if let Ok((_, dealt)) = ConsumerProtocolAssignment::from_versioned_bytes(&synced.assignment) {
+            let partitions = dealt.assigned_partitions.iter().flat_map(|topic| topic.partitions.to_vec());
+            self.dealt = partitions.collect();
+        }
+        let Member { standing, dealt, .. } = self;
+        client.world.say(format_args!("{}: generation {}, {dealt:?}", client.name, standing.generation));
+        true
+    }
+
+    async fn ask_to_join(&mut self, client: &mut Client) -> Option<JoinGroupResponse> {
+        for _ in 0..3 {
+            let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
+            let request = JoinGroupRequest {
+                group_id: self.standing.group.as_str().into(),
+                session_timeout_ms: SESSION as i32,
+                rebalance_timeout_ms: SESSION as i32,
+                member_id: self.standing.member.as_str().into(),
+                protocol_type: "consumer".into(),
+                protocols: vec![protocol],
+                ..Default::default()
+            };
+            let version = client.chance.within(1..10) as i16;
+            let joined = client.ask(&request, version, Care::Strict, ms(3 * SESSION)).await.ok()?;
+            let code = ErrorCode(joined.error_code);
+            self.forget_if_unknown(code);
+            if code == ErrorCode::MEMBER_ID_REQUIRED {
+                self.standing.member = joined.member_id.to_string();
+                continue;
+            }
+            if code == ErrorCode::NONE {
+                self.standing.member = joined.member_id.to_string();
+                return Some(joined);
+            }
+            rest(&mut client.chance, 100).await;
+        }
+        None
+    }
+
+    /// Leaves the group in good order.
+    pub(crate) async fn leave(&mut self, client: &mut Client) {
+        let member = MemberIdentity { member_id: self.standing.member.as_str().into(), ..Default::default() };
+        let mut request =
+            LeaveGroupRequest { group_id: self.standing.group.as_str().into(), ..Default::default() };
+        let version = client.chance.within(0..6) as i16;
+        if version >= 3 {
+            request.members = vec![member];
+        } else {
+            request.member_id = self.standing.member.as_str().into();
+        }
+        // Who cannot say good-bye is missed in time.
+        let _ = client.ask(&request, version, Care::Late, Duration::from_secs(3)).await;
+        self.lose();
+        self.standing.member.clear();
+    }
+}
+
+/// The leader deals the partitions in turn.
+fn deal(joined: &JoinGroupResponse, partitions: i32) -> Vec<SyncGroupRequestAssignment> {
+    let count = joined.members.len().max(1) as i32;
+    let assignments = joined.members.iter().zip(0..).map(|(member, turn)| {
+        let mine: Vec<i32> = (0..partitions).filter(|partition| partition % count == turn).collect();
+        let topic =
+            TopicPartition { topic: TOPICS[IN].into(), partitions: mine.into(), ..Default::default() };
+        let dealt = ConsumerProtocolAssignment { assigned_partitions: vec![topic], ..Default::default() };
+        SyncGroupRequestAssignment {
+            member_id: member.member_id.clone(),
+            assignment: dealt.to_versioned_bytes(1).unwrap_or_default(),
+            ..Default::default()
+        }
+    });
+    assignments.collect()
+}
+
+/// The offset that a group has committed for a place: none if it has not. `Err` if the broker does not say.
+pub(crate) async fn committed(client: &mut Client, group: &str, place: Place) -> Result<Option<i64>, ()> {
+    let version = client.chance.within(7..11) as i16;
+    let indexes = vec![place.partition];
+    let topics = vec![OffsetFetchRequestTopics {
+        name: place.name().into(),
+        topic_id: client.world.topic_id(place.topic),
+        partition_indexes: indexes.clone().into(),
+        ..Default::default()
+    }];
+    let old = vec![OffsetFetchRequestTopic {
+        name: place.name().into(),
+        partition_indexes: indexes.into(),
+        ..Default::default()
+    }];
+    let mut request = OffsetFetchRequest { require_stable: true, ..Default::default() };
+    if version >= 8 {
+        let group_id = group.into();
+        request.groups =
+            vec![OffsetFetchRequestGroup { group_id, topics: Some(topics), ..Default::default() }];
+    } else {
+        (request.group_id, request.topics) = (group.into(), Some(old));
+    }
+    let until = Instant::now() + Duration::from_secs(12);
+    let settled = client.settle(&request, version, Care::Late, until).await.map_err(drop)?;
+    let answer = settled.answer;
+    let rows = answer.groups.iter().flat_map(|group| &group.topics).flat_map(|topic| &topic.partitions);
+    let offsets = rows.map(|row| (row.error_code, row.committed_offset));
+    let rows = answer.topics.iter().flat_map(|topic| &topic.partitions);
+    let old = rows.map(|row| (row.error_code, row.committed_offset));
+    match offsets.chain(old).next() {
+        Some((0, offset)) => Ok((offset >= 0).then_some(offset)),
+        _ => Err(()),
+    }
+}

@@ -1,0 +1,122 @@
+//! What a seed stands for: the sizes, the speeds, who works, and what goes wrong how often.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ottla_broker::host::HostOptions;
+use ottla_core::config::Settings;
+use ottla_store::Options;
+
+use crate::chance::Chance;
+use crate::pipe::Latency;
+
+/// What is fixed before a run begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    /// Partitions of each topic.
+    pub(crate) partitions: i32,
+    pub(crate) crew: Crew,
+    pub(crate) faults: Faults,
+    pub(crate) latency: Latency,
+    pub(crate) disk: Latency,
+    segment_size: u64,
+    recent: usize,
+    zero_fill: bool,
+    snapshot_every: u64,
+    rebalance_delay: u64,
+}
+
+/// How many of each work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    pub(crate) senders: u64,
+    pub(crate) transactors: u64,
+    /// Transformers that read partitions of their own.
+    pub(crate) transformers: u64,
+    /// Transformers that share partitions as a group.
+    pub(crate) members: u64,
+    pub(crate) readers: u64,
+    pub(crate) consumers: u64,
+    /// Operations that each does.
+    pub(crate) ops: u64,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
+    /// Of a thousand requests so many lose their connection.
+    pub(crate) network: u64,
+    /// Of a thousand operations so many end with the death or a pause of their client.
+    pub(crate) clients: u64,
+    /// Milliseconds between what happens to the machine, on average; none if nothing does.
+    pub(crate) machine: Option<u64>,
+    pub(crate) disk_errors: bool,
+    pub(crate) disk_full: bool,
+    pub(crate) clock: bool,
+}
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Plan {
+        let mut chance = Chance::new(seed);
+        let c = &mut chance;
+        let crew = Crew {
+            senders: c.within(1..4),
+            transactors: c.within(0..4),
+            transformers: c.within(0..3),
+            members: c.pick(&[0, 0, 1, 2, 3]),
+            readers: c.within(1..4),
+            consumers: c.pick(&[0, 0, 1, 2]),
+            ops: c.within(4..20),
+        };
+        let faults = Faults {
+            network: c.pick(&[0, 5, 20, 60, 150]),
+            clients: c.pick(&[0, 10, 50, 150]),
+            machine: c.pick(&[None, Some(300), Some(800), Some(2000), Some(5000)]),
+            disk_errors: c.per_mille(300),
+            disk_full: c.per_mille(200),
+            clock: c.per_mille(200),
+        };
+        Plan {
+            seed,
+            partitions: c.within(1..4) as i32,
+            crew,
+            faults,
+            latency: Latency { usual: c.pick(&[0, 1, 5, 20]), slow: c.pick(&[0, 10, 100]) },
+            disk: Latency { usual: c.pick(&[0, 1, 4, 15]), slow: c.pick(&[0, 10, 50]) },
+            segment_size: c.pick(&[64 << 10, 64 << 10, 256 << 10, 1 << 20]),
+            recent: c.pick(&[0, 16 << 10, 1 << 20]),
+            zero_fill: c.per_mille(200),
+            snapshot_every: c.pick(&[16 << 10, 64 << 10, 256 << 10, 64 << 20]),
+            rebalance_delay: c.pick(&[0, 100, 1000]),
+        }
+    }
+
+    pub(crate) fn host(&self) -> HostOptions {
+        let log = Options {
+            segment_size: self.segment_size,
+            recent: self.recent,
+            zero_fill: self.zero_fill,
+            threads: false,
+            log_id: Some(self.seed ^ 0x10_6d),
+            ..Options::disk()
+        };
+        HostOptions {
+            settings: self.settings(),
+            log,
+            cluster_id: "simulated-cluster-0000".to_owned(),
+            snapshot_every: self.snapshot_every,
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let given: BTreeMap<String, String> =
+            [("group.initial.rebalance.delay.ms".to_owned(), self.rebalance_delay.to_string())].into();
+        Settings::from_configs(&given).unwrap_or_default()
+    }
+}
+
+/// A span of so many milliseconds.
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

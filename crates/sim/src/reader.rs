@@ -1,0 +1,203 @@
+//! Those who only read: consumers of all partitions, members of a group that commits what it has read, and the last one, who reads
+//! everything when all is over.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ottla_checker::{Action, Kind, Outcome};
+use ottla_wire::ErrorCode;
+use ottla_wire::messages::OffsetCommitRequest;
+use ottla_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use tokio::time::{Instant, sleep};
+
+use crate::chance::Chance;
+use crate::client::{Care, Client};
+use crate::fetch::Cursor;
+use crate::member::{Member, committed};
+use crate::plan::ms;
+use crate::transactor::{Whim, whim};
+use crate::world::{IN, Place, World, count, rest};
+
+/// How often a reader may find nothing new before the rest of the history is given up, in turns of ten seconds.
+const PATIENCE: u64 = 1200;
+
+/// Reads all partitions, in one life after the other.
+pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
+    let mut left = world.plan.crew.ops;
+    let mut life = 0;
+    while left > 0 {
+        life += 1;
+        let is_committed = chance.per_mille(600);
+        let kind = if is_committed { Kind::Poll } else { Kind::Peek };
+        let mut client = Client::new(&world, format!("r{number}.{life}"), chance.fork());
+        let process = world.history().process(&client.name);
+        let mut cursor = Cursor::new(is_committed, chance.per_mille(400)).at_start(world.places());
+        while left > 0 {
+            left -= 1;
+            rest(&mut chance, 300).await;
+            let op = world.history().begin(process, kind, world.stamp());
+            let wait = chance.pick(&[0, 50, 400]);
+            let fetched = cursor.fetch(&mut client, wait).await;
+            let outcome = if fetched.is_some() { Outcome::Ok } else { Outcome::Fail };
+            if let Some(fetched) = fetched {
+                count(&world.figures.reads);
+                world.read_in(op, &fetched);
+            }
+            world.history().end(op, outcome, world.stamp());
+            if whim(&world, &mut chance).await != Whim::GoOn {
+                break;
+            }
+        }
+    }
+}
+
+/// Reads "in" as a member of a group, and commits what it has read.
+pub(crate) async fn consume(world: Arc<World>, number: u64, mut chance: Chance) {
+    let group = "consumers";
+    let mut left = world.plan.crew.ops;
+    let mut life = 0;
+    while left > 0 {
+        life += 1;
+        let mut client = Client::new(&world, format!("c{number}.{life}"), chance.fork());
+        let mut member = Member::new(group);
+        let mut cursor = Cursor::new(true, false);
+        let mut lost_place = true;
+        while left > 0 {
+            left -= 1;
+            rest(&mut chance, 300).await;
+            lost_place |= member.attend(&mut client).await;
+            if member.dealt.is_empty() {
+                continue;
+            }
+            if lost_place {
+                let Some(found) = find_place(&mut client, &member).await else { continue };
+                cursor = found;
+            }
+            lost_place = !read_and_commit(&mut client, &mut member, &mut cursor).await;
+            if whim(&world, &mut chance).await != Whim::GoOn {
+                break;
+            }
+        }
+        if chance.per_mille(500) {
+            member.leave(&mut client).await;
+        }
+    }
+}
+
+async fn find_place(client: &mut Client, member: &Member) -> Option<Cursor> {
+    let world = Arc::clone(&client.world);
+    let mut cursor = Cursor::new(true, false);
+    let op = {
+        let mut history = world.history();
+        let process = history.process(&client.name);
+        history.begin(process, Kind::Poll, world.stamp())
+    };
+    for partition in &member.dealt {
+        let place = Place { topic: IN, partition: *partition };
+        let offset = committed(client, &member.standing.group, place).await.ok()?;
+        let key = world.key(place);
+        let mut history = world.history();
+        let group = history.group(&member.standing.group);
+        history.push(op, Action::Committed { group, key, offset });
+        history.push(op, Action::Assigned { key });
+        cursor.next.insert(place, offset.unwrap_or(0));
+    }
+    world.history().end(op, Outcome::Ok, world.stamp());
+    Some(cursor)
+}
+
+/// False if the place in the group, or what is committed, is in doubt.
+async fn read_and_commit(client: &mut Client, member: &mut Member, cursor: &mut Cursor) -> bool {
+    let world = Arc::clone(&client.world);
+    let process = world.history().process(&client.name);
+    let op = world.history().begin(process, Kind::Poll, world.stamp());
+    let wait = client.chance.pick(&[0, 50, 400]);
+    let Some(fetched) = cursor.fetch(client, wait).await else {
+        world.history().end(op, Outcome::Fail, world.stamp());
+        return true;
+    };
+    world.read_in(op, &fetched);
+    world.history().end(op, Outcome::Ok, world.stamp());
+    let read: BTreeSet<Place> = fetched.given.iter().map(|given| given.place).collect();
+    if read.is_empty() {
+        return true;
+    }
+    let op = world.history().begin(process, Kind::Send, world.stamp());
+    let mut topics = Vec::new();
+    for place in read {
+        let offset = cursor.next[&place];
+        let key = world.key(place);
+        let mut history = world.history();
+        let group = history.group(&member.standing.group);
+        history.push(op, Action::Offset { group, key, offset });
+        let partition = OffsetCommitRequestPartition {
+            partition_index: place.partition,
+            committed_offset: offset,
+            ..Default::default()
+        };
+        topics.push(OffsetCommitRequestTopic {
+            name: place.name().into(),
+            topic_id: world.topic_id(place.topic),
+            partitions: vec![partition],
+            ..Default::default()
+        });
+    }
+    let request = OffsetCommitRequest {
+        group_id: member.standing.group.as_str().into(),
+        generation_id_or_member_epoch: member.standing.generation,
+        member_id: member.standing.member.as_str().into(),
+        topics,
+        ..Default::default()
+    };
+    let version = client.chance.within(5..11) as i16;
+    let until = Instant::now() + ms(5000);
+    let settled = client.settle(&request, version, Care::Strict, until).await;
+    let codes = settled.map(|settled| {
+        let rows = settled.answer.topics.iter().flat_map(|topic| &topic.partitions);
+        (rows.map(|row| ErrorCode(row.error_code)).find(|code| *code != ErrorCode::NONE), settled.doubt)
+    });
+    let outcome = match codes {
+        Ok((None, _)) => Outcome::Ok,
+        Ok((Some(_), false)) => Outcome::Fail,
+        _ => Outcome::Info,
+    };
+    world.history().end(op, outcome, world.stamp());
+    if matches!(codes, Ok((Some(_), _))) {
+        member.lose();
+    }
+    outcome == Outcome::Ok
+}
+
+/// Reads everything that is committed, when all is over: waits until no transaction is open, then goes from the first offset to
+/// the last of every partition.
+pub(crate) async fn drain(world: &Arc<World>, chance: &mut Chance) {
+    let mut client = Client::new(world, "drain".to_owned(), chance.fork());
+    let process = world.history().process(&client.name);
+    for place in world.places() {
+        let mut cursor = Cursor::new(true, false).at_start([place]);
+        let op = world.history().begin(process, Kind::Drain, world.stamp());
+        let key = world.key(place);
+        let mut patience = PATIENCE;
+        while patience > 0 {
+            let Some(fetched) = cursor.fetch(&mut client, 0).await else {
+                patience -= 1;
+                sleep(ms(1000)).await;
+                continue;
+            };
+            world.read_in(op, &fetched);
+            let at = cursor.next.get(&place).copied().unwrap_or(0);
+            match fetched.ends.last() {
+                Some((_, high, _)) if at >= *high => break,
+                Some((_, _, stable)) if at >= *stable => {
+                    patience -= 1;
+                    sleep(ms(10_000)).await;
+                }
+                _ => {}
+            }
+        }
+        if patience > 0 {
+            world.history().push(op, Action::Drained { key });
+        }
+        world.history().end(op, Outcome::Ok, world.stamp());
+    }
+}

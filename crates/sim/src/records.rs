@@ -1,0 +1,120 @@
+//! Records in and out: batches for Produce, what a consumer makes of Fetch.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use ottla_checker::Value;
+use ottla_wire::batch::{BatchBuilder, NewRecord, split};
+use ottla_wire::codec::Compression;
+use ottla_wire::messages::fetch_response::PartitionData;
+
+use crate::chance::Chance;
+use crate::world::{Place, World};
+
+/// Timestamps of records, behind any clock that the broker may have.
+const TIMESTAMP: i64 = 1_699_900_000_000;
+/// More than any batch has.
+const LARGEST: usize = 1 << 20;
+
+/// Who sends a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    pub(crate) id: i64,
+    pub(crate) epoch: i16,
+    pub(crate) transactional: bool,
+}
+
+/// A value on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Fresh {
+    pub(crate) name: String,
+    pub(crate) value: Value,
+}
+
+impl World {
+    /// Values that were never written.
+    pub(crate) fn fresh_values(&self, count: u64) -> Vec<Fresh> {
+        let fresh = (0..count).map(|_| {
+            let name = format!("v{}", self.fresh());
+            let value = self.history().value(&name);
+            Fresh { name, value }
+        });
+        fresh.collect()
+    }
+}
+
+/// A batch of those values; empty only if the codec refuses, which it does not.
+pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], chance: &mut Chance) -> Bytes {
+    let codec = chance.pick(&[Compression::None, Compression::None, Compression::None, Compression::Lz4]);
+    let mut builder = BatchBuilder::new(codec)
+        .producer(sender.id, sender.epoch, sequence)
+        .transactional(sender.transactional);
+    let filler = [b'.'; 700];
+    for fresh in values {
+        let size = if chance.per_mille(100) { chance.within(0..700) } else { chance.within(0..20) };
+        builder.push(&NewRecord {
+            timestamp: TIMESTAMP,
+            key: Some(fresh.name.as_bytes()),
+            value: Some(&filler[..size as usize]),
+            headers: &[],
+        });
+    }
+    builder.build().unwrap_or_default()
+}
+
+/// A record that a consumer is given.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub(crate) place: Place,
+    pub(crate) offset: i64,
+    pub(crate) name: String,
+}
+
+/// What a consumer makes of one partition's answer: the records it gives on, and where it reads next.
+pub(crate) struct Taken {
+    pub(crate) given: Vec<Given>,
+    pub(crate) next: i64,
+}
+
+/// Reads an answer from `from` on, as consumers do: without markers, and without what was aborted if `committed`.
+///
+/// # Errors
+/// What is wrong with the bytes.
+pub(crate) fn take(place: Place, data: &PartitionData, from: i64, committed: bool) -> Result<Taken, String> {
+    let mut taken = Taken { given: Vec::new(), next: from };
+    let Some(records) = &data.records else { return Ok(taken) };
+    let aborted = data.aborted_transactions.iter().flatten();
+    let mut aborted: Vec<(i64, i64)> = aborted.map(|one| (one.first_offset, one.producer_id)).collect();
+    aborted.sort_unstable();
+    let (mut upcoming, mut aborting) = (VecDeque::from(aborted), BTreeSet::new());
+    for batch in split(&records.to_bytes()) {
+        let batch = batch.map_err(|error| error.to_string())?;
+        batch.check_crc().map_err(|error| error.to_string())?;
+        let header = batch.header();
+        let last = header.base_offset + i64::from(header.last_offset_delta);
+        while let Some((_, producer)) = upcoming.pop_front_if(|next| next.0 <= last) {
+            aborting.insert(producer);
+        }
+        let set = batch.records(LARGEST).map_err(|error| error.to_string())?;
+        let hidden = committed && header.is_transactional() && aborting.contains(&header.producer_id);
+        for record in set.iter() {
+            let record = record.map_err(|error| error.to_string())?;
+            let offset = header.base_offset + i64::from(record.offset_delta);
+            if header.is_control() {
+                if !commits(record.key) {
+                    aborting.remove(&header.producer_id);
+                }
+            } else if offset >= taken.next && !hidden {
+                let name = String::from_utf8_lossy(record.key.unwrap_or_default()).into_owned();
+                taken.given.push(Given { place, offset, name });
+            }
+        }
+        taken.next = taken.next.max(last + 1);
+    }
+    Ok(taken)
+}
+
+fn commits(key: Option<&[u8]>) -> bool {
+    // Version and type, two bytes each: 1 is a commit.
+    key.and_then(|key| key.get(2..4)) == Some(&[0, 1])
+}

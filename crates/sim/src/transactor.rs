@@ -1,0 +1,169 @@
+//! A client that writes in transactions: commits most, aborts some, dawdles, dies, and comes back as a zombie.
+
+use std::sync::Arc;
+
+use ottla_checker::{Ending, Kind, OpId, Outcome, Process};
+
+use crate::chance::Chance;
+use crate::client::Client;
+use crate::plan::ms;
+use crate::txn::{Producer, Trouble};
+use crate::world::{IN, LOG, Place, World, rest};
+
+/// What a client does after an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whim {
+    GoOn,
+    /// It is gone without a word.
+    Die,
+    /// It hangs, somebody takes its place, and it wakes up.
+    Zombie,
+}
+
+/// What happens to a client now.
+pub(crate) async fn whim(world: &World, chance: &mut Chance) -> Whim {
+    if world.is_calm() || !chance.per_mille(world.plan.faults.clients) {
+        return Whim::GoOn;
+    }
+    match chance.within(0..3) {
+        0 => Whim::Die,
+        1 => Whim::Zombie,
+        _ => {
+            tokio::time::sleep(ms(chance.within(100..8000))).await;
+            Whim::GoOn
+        }
+    }
+}
+
+/// How a producer of this number behaves, in all its lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Habit {
+    pub(crate) id: String,
+    pub(crate) second: bool,
+    pub(crate) timeout: u64,
+}
+
+impl Habit {
+    pub(crate) fn new(id: String, chance: &mut Chance) -> Habit {
+        Habit { id, second: chance.per_mille(600), timeout: chance.pick(&[1500, 4000, 30_000]) }
+    }
+
+    pub(crate) fn producer(&self, client: Client) -> Producer {
+        Producer::new(client, self.id.clone(), self.second, self.timeout)
+    }
+}
+
+/// Works off its operations in one life after the other.
+pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
+    let habit = Habit::new(format!("txn-{number}"), &mut chance);
+    let mut left = world.plan.crew.ops;
+    let mut life = 0;
+    while left > 0 {
+        life += 1;
+        let name = format!("t{number}.{life}");
+        let process = world.history().process(&name);
+        let mut producer = habit.producer(Client::new(&world, name, chance.fork()));
+        if producer.start(false).await.is_err() {
+            left -= 1;
+            rest(&mut chance, 500).await;
+            continue;
+        }
+        while left > 0 {
+            left -= 1;
+            rest(&mut chance, 300).await;
+            if operate(&mut producer, process).await.is_err() {
+                break;
+            }
+            match whim(&world, &mut chance).await {
+                Whim::GoOn => {}
+                Whim::Die => break,
+                Whim::Zombie => {
+                    producer.rivals = true;
+                    world.haunted(tokio::spawn(walk(producer, process, chance.fork())));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A zombie wakes up and goes on as if nothing had happened.
+async fn walk(mut producer: Producer, process: Process, mut chance: Chance) {
+    rest(&mut chance, 4000).await;
+    for _ in 0..2 {
+        if operate(&mut producer, process).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One transaction. An error means that this producer is over.
+async fn operate(producer: &mut Producer, process: Process) -> Result<(), Trouble> {
+    let world = Arc::clone(&producer.client.world);
+    let op = world.history().begin(process, Kind::Txn, world.stamp());
+    let written = write(producer, op).await;
+    if written.is_ok() && producer.client.chance.per_mille(100) && !world.is_calm() {
+        // It may take longer than its timeout.
+        rest(&mut producer.client.chance, 5000).await;
+    }
+    let commit = producer.client.chance.per_mille(750);
+    finish(producer, op, written, commit).await
+}
+
+/// Ends a transaction as asked, or aborts it after trouble, and notes how it came out.
+pub(crate) async fn finish(
+    producer: &mut Producer,
+    op: OpId,
+    done: Result<(), Trouble>,
+    commit: bool,
+) -> Result<(), Trouble> {
+    let world = Arc::clone(&producer.client.world);
+    let end = |outcome| world.history().end(op, outcome, world.stamp());
+    let ended = match done {
+        Ok(()) if commit => {
+            world.history().ending(op, Ending::Commit);
+            producer.end(true).await
+        }
+        Ok(()) => {
+            world.history().ending(op, Ending::Abort);
+            let aborted = producer.abort().await;
+            // Nobody asked for a commit, nor ever will.
+            end(if aborted.is_ok() { Outcome::Ok } else { Outcome::Fail });
+            return aborted;
+        }
+        Err(over @ Trouble::Over { .. }) => {
+            end(Outcome::Fail);
+            return Err(over);
+        }
+        Err(_) => {
+            let aborted = producer.abort().await;
+            end(Outcome::Fail);
+            return aborted;
+        }
+    };
+    match ended {
+        Ok(()) => end(Outcome::Ok),
+        Err(Trouble::Over { doubt: false }) => end(Outcome::Fail),
+        Err(Trouble::Abort) => {
+            let aborted = producer.abort().await;
+            end(if aborted.is_ok() { Outcome::Fail } else { Outcome::Info });
+            return aborted;
+        }
+        Err(_) => end(Outcome::Info),
+    }
+    ended
+}
+
+async fn write(producer: &mut Producer, op: OpId) -> Result<(), Trouble> {
+    let world = Arc::clone(&producer.client.world);
+    for _ in 0..producer.client.chance.within(1..5) {
+        let chance = &mut producer.client.chance;
+        let topic = chance.pick(&[IN, LOG, LOG]);
+        let place = Place { topic, partition: chance.within(0..world.plan.partitions as u64) as i32 };
+        let values = world.fresh_values(chance.within(1..4));
+        let key = world.key(place);
+        values.iter().for_each(|fresh| world.history().write(op, key, fresh.value));
+        producer.produce(op, place, &values).await?;
+    }
+    Ok(())
+}

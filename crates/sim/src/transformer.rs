@@ -1,0 +1,194 @@
+//! Reads, transforms, writes, and commits what it has read, in one transaction: exactly once, whoever dies.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ottla_checker::{Action, Kind, OpId, Outcome, Process};
+
+use crate::chance::Chance;
+use crate::client::Client;
+use crate::fetch::{Cursor, Fetched};
+use crate::member::{Member, Standing, committed};
+use crate::transactor::{Habit, Whim, finish, whim};
+use crate::txn::{Producer, Trouble};
+use crate::world::{IN, OUT, Place, World, rest};
+
+/// How it comes to its partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// The partitions of its number are its own; whoever takes its transactional id takes them over.
+    Alone,
+    /// A group deals them.
+    Member,
+}
+
+/// A transformer at work.
+struct Worker {
+    producer: Producer,
+    /// For reading and the group; the producer has its own.
+    client: Client,
+    process: Process,
+    group: String,
+    member: Option<Member>,
+    mine: Vec<Place>,
+    cursor: Cursor,
+    /// Where it reads must be looked up.
+    lost_place: bool,
+    /// Places whose position was set anew since the last operation.
+    assigned: Vec<Place>,
+}
+
+/// Works off its operations in one life after the other.
+pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chance: Chance) {
+    let name = if manner == Manner::Alone { "x" } else { "m" };
+    let habit = Habit::new(format!("transform-{name}-{number}"), &mut chance);
+    let mut left = world.plan.crew.ops;
+    let mut life = 0;
+    while left > 0 {
+        life += 1;
+        let name = format!("{name}{number}.{life}");
+        let mut worker = Worker::new(&world, &name, &habit, manner, &mut chance);
+        if worker.producer.start(false).await.is_err() {
+            left -= 1;
+            rest(&mut chance, 500).await;
+            continue;
+        }
+        while left > 0 {
+            left -= 1;
+            rest(&mut chance, 200).await;
+            if worker.operate().await.is_err() {
+                break;
+            }
+            match whim(&world, &mut chance).await {
+                Whim::GoOn => {}
+                Whim::Die => break,
+                Whim::Zombie => {
+                    worker.producer.rivals = true;
+                    world.haunted(tokio::spawn(walk(worker, chance.fork())));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A zombie wakes up and goes on as if nothing had happened.
+async fn walk(mut worker: Worker, mut chance: Chance) {
+    rest(&mut chance, 9000).await;
+    for _ in 0..3 {
+        if worker.operate().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Worker {
+    fn new(world: &Arc<World>, name: &str, habit: &Habit, manner: Manner, chance: &mut Chance) -> Worker {
+        let alone = manner == Manner::Alone;
+        let group = if alone { format!("of-{}", habit.id) } else { "members".to_owned() };
+        let own = (0..world.plan.partitions).filter(|_| alone);
+        Worker {
+            producer: habit.producer(Client::new(world, name.to_owned(), chance.fork())),
+            client: Client::new(world, format!("{name}r"), chance.fork()),
+            process: world.history().process(name),
+            member: (!alone).then(|| Member::new(&group)),
+            group,
+            mine: own.map(|partition| Place { topic: IN, partition }).collect(),
+            cursor: Cursor::new(true, chance.per_mille(300)),
+            lost_place: true,
+            assigned: Vec::new(),
+        }
+    }
+
+    /// One turn: sees to its place in the group, reads, and makes a transaction of what it read. An error means that it is over.
+    async fn operate(&mut self) -> Result<(), Trouble> {
+        if let Some(member) = &mut self.member
+            && member.attend(&mut self.client).await
+        {
+            let place = |partition: &i32| Place { topic: IN, partition: *partition };
+            self.mine = member.dealt.iter().map(place).collect();
+            self.lost_place = true;
+        }
+        if self.mine.is_empty() || (self.lost_place && !self.find_place().await) {
+            return Ok(());
+        }
+        let world = Arc::clone(&self.client.world);
+        let begun = world.stamp();
+        let wait = self.client.chance.pick(&[0, 50, 400]);
+        let Some(fetched) = self.cursor.fetch(&mut self.client, wait).await else { return Ok(()) };
+        if fetched.given.is_empty() {
+            return Ok(());
+        }
+        let op = world.history().begin(self.process, Kind::Txn, begun);
+        for place in std::mem::take(&mut self.assigned) {
+            let key = world.key(place);
+            world.history().push(op, Action::Assigned { key });
+        }
+        world.read_in(op, &fetched);
+        let done = self.transform(op, &fetched).await;
+        if done == Err(Trouble::Rejoin)
+            && let Some(member) = &mut self.member
+        {
+            member.lose();
+        }
+        let commit = self.producer.client.chance.per_mille(800);
+        self.lost_place = done.is_err() || !commit;
+        let finished = finish(&mut self.producer, op, done, commit).await;
+        self.lost_place |= finished.is_err();
+        finished
+    }
+
+    /// Goes to what the group has committed. False if that cannot be learnt now.
+    async fn find_place(&mut self) -> bool {
+        self.cursor = Cursor::new(true, self.client.chance.per_mille(300));
+        self.assigned.clear();
+        let world = Arc::clone(&self.client.world);
+        let op = world.history().begin(self.process, Kind::Poll, world.stamp());
+        for place in self.mine.clone() {
+            let Ok(offset) = committed(&mut self.client, &self.group, place).await else { return false };
+            self.cursor.next.insert(place, offset.unwrap_or(0));
+            self.assigned.push(place);
+            let key = world.key(place);
+            let group = world.history().group(&self.group);
+            world.history().push(op, Action::Committed { group, key, offset });
+        }
+        world.history().end(op, Outcome::Ok, world.stamp());
+        self.lost_place = false;
+        true
+    }
+
+    async fn transform(&mut self, op: OpId, fetched: &Fetched) -> Result<(), Trouble> {
+        let world = Arc::clone(&self.client.world);
+        let mut by_target: BTreeMap<i32, Vec<_>> = BTreeMap::new();
+        for given in &fetched.given {
+            let target = (given.offset % i64::from(world.plan.partitions)) as i32;
+            by_target.entry(target).or_default().push(given);
+        }
+        for (partition, inputs) in by_target {
+            let place = Place { topic: OUT, partition };
+            let values = world.fresh_values(inputs.len() as u64);
+            let key = world.key(place);
+            for (fresh, input) in values.iter().zip(&inputs) {
+                let from = (world.key(input.place), input.offset);
+                world.history().write_from(op, key, fresh.value, from);
+            }
+            self.producer.produce(op, place, &values).await?;
+        }
+        let standing = match &self.member {
+            Some(member) => member.standing.clone(),
+            None => Standing::outside(&self.group),
+        };
+        let mut offsets: Vec<(Place, i64)> = Vec::new();
+        for place in self.cursor.next.keys() {
+            if fetched.given.iter().any(|given| given.place == *place) {
+                offsets.push((*place, self.cursor.next[place]));
+            }
+        }
+        for (place, offset) in &offsets {
+            let key = world.key(*place);
+            let group = world.history().group(&self.group);
+            world.history().push(op, Action::Offset { group, key, offset: *offset });
+        }
+        self.producer.offsets(&standing, &offsets).await
+    }
+}

@@ -1,0 +1,315 @@
+//! A transactional producer as real clients are: it asks again until it is answered, aborts what failed, and starts over when it is fenced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ottla_checker::OpId;
+use ottla_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
+use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use ottla_wire::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
+use ottla_wire::messages::{
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest,
+    TxnOffsetCommitRequest,
+};
+use ottla_wire::{ErrorCode, Records};
+use tokio::time::Instant;
+
+use crate::client::{Care, Client, Lost};
+use crate::member::Standing;
+use crate::plan::ms;
+use crate::records::{self, Fresh, Sender};
+use crate::world::{Place, count};
+
+/// Why a step of a transaction did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// No answer within the time: nobody knows.
+    Doubt,
+    /// The transaction cannot go on; an abort settles it.
+    Abort,
+    /// The group has moved on: abort, and join again.
+    Rejoin,
+    /// This producer is over.
+    Over {
+        /// Whether an earlier attempt of the same request may have succeeded.
+        doubt: bool,
+    },
+}
+
+/// How long a client tries.
+const TRIES: Duration = Duration::from_secs(12);
+
+/// See the module.
+pub(crate) struct Producer {
+    pub(crate) client: Client,
+    id: String,
+    /// Whether Produce and TxnOffsetCommit add to the transaction, and EndTxn raises the epoch.
+    pub(crate) second: bool,
+    timeout: u64,
+    producer: i64,
+    epoch: i16,
+    sequences: BTreeMap<Place, i32>,
+    added: BTreeSet<Place>,
+    /// Something of this transaction was sent.
+    begun: Option<Instant>,
+    /// Others may have taken the id meanwhile.
+    pub(crate) rivals: bool,
+}
+
+impl Producer {
+    pub(crate) fn new(client: Client, id: String, second: bool, timeout: u64) -> Producer {
+        Producer {
+            client,
+            id,
+            second,
+            timeout,
+            producer: -1,
+            epoch: -1,
+            sequences: BTreeMap::new(),
+            added: BTreeSet::new(),
+            begun: None,
+            rivals: false,
+        }
+    }
+
+    /// Gets the producer id; whoever had the transactional id before is fenced. `again` keeps it and asks for the next epoch.
+    pub(crate) async fn start(&mut self, again: bool) -> Result<(), Trouble> {
+        let request = InitProducerIdRequest {
+            transactional_id: Some(self.id.as_str().into()),
+            transaction_timeout_ms: self.timeout as i32,
+            producer_id: if again { self.producer } else { -1 },
+            producer_epoch: if again { self.epoch } else { -1 },
+            ..Default::default()
+        };
+        let version = self.client.chance.within(3..6) as i16;
+        let settled = self.client.settle(&request, version, Care::Strict, self.until()).await;
+        let settled = settled.map_err(|_| Trouble::Doubt)?;
+        let answer = settled.answer;
+        if answer.error_code != 0 {
+            return Err(self.trouble(ErrorCode(answer.error_code), settled.doubt, "InitProducerId"));
+        }
+        (self.producer, self.epoch) = (answer.producer_id, answer.producer_epoch);
+        self.forget();
+        self.sequences.clear();
+        Ok(())
+    }
+
+    /// Sends values to a place, in one batch, and notes where they landed.
+    pub(crate) async fn produce(&mut self, op: OpId, place: Place, values: &[Fresh]) -> Result<(), Trouble> {
+        self.begun.get_or_insert_with(Instant::now);
+        if !self.second && !self.added.contains(&place) {
+            self.add_partition(place).await?;
+        }
+        let sequence = self.sequences.get(&place).copied().unwrap_or(0);
+        let sender = Sender { id: self.producer, epoch: self.epoch, transactional: true };
+        let batch = records::batch(sender, sequence, values, &mut self.client.chance);
+        let version = self.client.chance.within(if self.second { 12..14 } else { 8..12 }) as i16;
+        let world = self.client.world.clone();
+        let partition = PartitionProduceData {
+            index: place.partition,
+            records: Some(Records::from(batch)),
+            ..Default::default()
+        };
+        let topic = TopicProduceData {
+            name: place.name().into(),
+            topic_id: world.topic_id(place.topic),
+            partition_data: vec![partition],
+            ..Default::default()
+        };
+        let request = ProduceRequest {
+            transactional_id: Some(self.id.as_str().into()),
+            acks: -1,
+            timeout_ms: 5000,
+            topic_data: vec![topic],
+            ..Default::default()
+        };
+        let care = if self.second { Care::Ghost } else { Care::Late };
+        self.added.insert(place);
+        let settled = self.client.settle(&request, version, care, self.until()).await;
+        let settled = settled.map_err(|_| Trouble::Doubt)?;
+        let landed = settled.answer.responses.iter().flat_map(|topic| &topic.partition_responses).next();
+        let Some(landed) = landed else { return Err(self.impossible(op, "an empty answer to Produce")) };
+        match ErrorCode(landed.error_code) {
+            ErrorCode::NONE => {}
+            code => return Err(self.trouble(code, settled.doubt, "Produce")),
+        }
+        self.sequences.insert(place, sequence + values.len() as i32);
+        let mut history = world.history();
+        for (fresh, offset) in values.iter().zip(landed.base_offset..) {
+            history.ack(op, fresh.value, offset);
+        }
+        Ok(())
+    }
+
+    async fn add_partition(&mut self, place: Place) -> Result<(), Trouble> {
+        let topic = AddPartitionsToTxnTopic {
+            name: place.name().into(),
+            partitions: vec![place.partition].into(),
+            ..Default::default()
+        };
+        let request = AddPartitionsToTxnRequest {
+            v3_and_below_transactional_id: self.id.as_str().into(),
+            v3_and_below_producer_id: self.producer,
+            v3_and_below_producer_epoch: self.epoch,
+            v3_and_below_topics: vec![topic],
+            ..Default::default()
+        };
+        let version = self.client.chance.within(0..4) as i16;
+        let settled = self.client.settle(&request, version, Care::Strict, self.until()).await;
+        let settled = settled.map_err(|_| Trouble::Doubt)?;
+        let results = settled.answer.results_by_topic_v3_and_below.iter();
+        let code = results.flat_map(|topic| &topic.results_by_partition).next();
+        match code.map(|result| ErrorCode(result.partition_error_code)) {
+            Some(ErrorCode::NONE) => Ok(()),
+            code => Err(self.trouble(code.unwrap_or_default(), settled.doubt, "AddPartitionsToTxn")),
+        }
+    }
+
+    /// Puts a group's next offsets into the transaction.
+    pub(crate) async fn offsets(
+        &mut self,
+        standing: &Standing,
+        offsets: &[(Place, i64)],
+    ) -> Result<(), Trouble> {
+        self.begun.get_or_insert_with(Instant::now);
+        if !self.second {
+            self.add_group(&standing.group).await?;
+        }
+        let topics = offsets.iter().map(|(place, offset)| TxnOffsetCommitRequestTopic {
+            name: place.name().into(),
+            partitions: vec![TxnOffsetCommitRequestPartition {
+                partition_index: place.partition,
+                committed_offset: *offset,
+                ..Default::default()
+            }],
+            ..Default::default()
+        });
+        let request = TxnOffsetCommitRequest {
+            transactional_id: self.id.as_str().into(),
+            group_id: standing.group.as_str().into(),
+            producer_id: self.producer,
+            producer_epoch: self.epoch,
+            generation_id_or_member_epoch: standing.generation,
+            member_id: standing.member.as_str().into(),
+            topics: topics.collect(),
+            ..Default::default()
+        };
+        let version = if self.second { 5 } else { self.client.chance.within(3..5) as i16 };
+        let care = if self.second { Care::Ghost } else { Care::Strict };
+        let settled = self.client.settle(&request, version, care, self.until()).await;
+        let settled = settled.map_err(|_| Trouble::Doubt)?;
+        let rows = settled.answer.topics.iter().flat_map(|topic| &topic.partitions);
+        let refused = rows.map(|row| ErrorCode(row.error_code)).find(|code| *code != ErrorCode::NONE);
+        refused.map_or(Ok(()), |code| Err(self.trouble(code, settled.doubt, "TxnOffsetCommit")))
+    }
+
+    async fn add_group(&mut self, group: &str) -> Result<(), Trouble> {
+        let request = AddOffsetsToTxnRequest {
+            transactional_id: self.id.as_str().into(),
+            producer_id: self.producer,
+            producer_epoch: self.epoch,
+            group_id: group.into(),
+            ..Default::default()
+        };
+        let version = self.client.chance.within(0..4) as i16;
+        let settled = self.client.settle(&request, version, Care::Strict, self.until()).await;
+        let settled = settled.map_err(|_| Trouble::Doubt)?;
+        match ErrorCode(settled.answer.error_code) {
+            ErrorCode::NONE => Ok(()),
+            code => Err(self.trouble(code, settled.doubt, "AddOffsetsToTxn")),
+        }
+    }
+
+    /// Ends the transaction; one in which nothing was sent is not spoken of.
+    pub(crate) async fn end(&mut self, commit: bool) -> Result<(), Trouble> {
+        if self.begun.is_none() {
+            return Ok(());
+        }
+        let request = EndTxnRequest {
+            transactional_id: self.id.as_str().into(),
+            producer_id: self.producer,
+            producer_epoch: self.epoch,
+            committed: commit,
+            ..Default::default()
+        };
+        let version = if self.second { 5 } else { self.client.chance.within(0..5) as i16 };
+        let care = if self.second { Care::Ghost } else { Care::Strict };
+        let settled = self.client.settle(&request, version, care, self.until()).await;
+        let settled = settled.map_err(|Lost { doubt }| Trouble::Over { doubt })?;
+        let answer = settled.answer;
+        match ErrorCode(answer.error_code) {
+            ErrorCode::NONE => {}
+            // Nothing of it may have reached the broker: then there is nothing to abort.
+            ErrorCode::INVALID_TXN_STATE if !commit && !self.second => {}
+            code => return Err(self.trouble(code, settled.doubt, "EndTxn")),
+        }
+        count(if commit { &self.client.world.figures.commits } else { &self.client.world.figures.aborts });
+        if self.second {
+            (self.producer, self.epoch) = (answer.producer_id, answer.producer_epoch);
+            self.sequences.clear();
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// Aborts after a failure. At version 1 it is then unknown which sequence numbers arrived: a new epoch starts them afresh.
+    pub(crate) async fn abort(&mut self) -> Result<(), Trouble> {
+        self.end(false).await?;
+        if !self.second {
+            self.start(true).await?;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) {
+        self.added.clear();
+        self.begun = None;
+    }
+
+    fn until(&self) -> Instant {
+        Instant::now() + TRIES
+    }
+
+    /// What to do about a code. Some a client that did nothing wrong must never see.
+    fn trouble(&mut self, code: ErrorCode, doubt: bool, what: &str) -> Trouble {
+        let world = self.client.world.clone();
+        world.say(format_args!("{}: {what} is answered {}", self.client.name, code.name()));
+        match code {
+            ErrorCode::ILLEGAL_GENERATION
+            | ErrorCode::UNKNOWN_MEMBER_ID
+            | ErrorCode::REBALANCE_IN_PROGRESS
+            | ErrorCode::FENCED_INSTANCE_ID => return Trouble::Rejoin,
+            ErrorCode::TRANSACTION_ABORTABLE => return Trouble::Abort,
+            _ => {}
+        }
+        let fencing = matches!(
+            code,
+            ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_TXN_STATE
+        );
+        if fencing {
+            count(&world.figures.fenced);
+        }
+        if !(fencing && (self.rivals || world.jumped() || self.ran_out())) {
+            let version = if self.second { 2 } else { 1 };
+            world.find(format!(
+                "{}: {what} at version {version} is answered {}, which a client that did nothing wrong must not see",
+                self.client.name,
+                code.name()
+            ));
+        }
+        Trouble::Over { doubt }
+    }
+
+    fn impossible(&self, op: OpId, text: &str) -> Trouble {
+        let text = text.to_owned();
+        self.client.world.history().push(op, ottla_checker::Action::Impossible { text });
+        Trouble::Over { doubt: true }
+    }
+
+    /// Whether the broker may have aborted the transaction because it took too long.
+    fn ran_out(&self) -> bool {
+        self.begun.is_some_and(|begun| begun.elapsed() + ms(1) >= ms(self.timeout))
+    }
+}

@@ -1,0 +1,268 @@
+//! What everybody in a run shares: the time, the trace, the history, the way to the broker.
+
+use std::fmt::Arguments;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ottla_broker::Door;
+use ottla_checker::{History, Key};
+use ottla_wire::Uuid;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
+
+use crate::chance::Chance;
+use crate::machine::Order;
+use crate::pipe::{self, Reader, Writer};
+use crate::plan::Plan;
+use crate::trace::Trace;
+
+/// The topics: what is read and transformed, what comes out, and what nobody transforms.
+pub(crate) const TOPICS: [&str; 3] = ["in", "out", "log"];
+pub(crate) const IN: usize = 0;
+pub(crate) const OUT: usize = 1;
+pub(crate) const LOG: usize = 2;
+
+/// A partition of one of the topics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) topic: usize,
+    pub(crate) partition: i32,
+}
+
+impl Place {
+    pub(crate) fn name(self) -> &'static str {
+        TOPICS[self.topic]
+    }
+}
+
+/// The broker that can be reached now.
+#[derive(Debug)]
+struct Open {
+    door: Door,
+    guests: Vec<AbortHandle>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    start: Instant,
+    loud: bool,
+    pub(crate) trace: Mutex<Trace>,
+    history: Mutex<History>,
+    /// Broken promises that only the simulator can see.
+    findings: Mutex<Vec<String>>,
+    open: Mutex<Option<Open>>,
+    orders: UnboundedSender<Order>,
+    ids: Mutex<Vec<Uuid>>,
+    /// Nothing goes wrong any more.
+    calm: AtomicBool,
+    /// A clock jumped, so that any timer may have run out.
+    jumped: AtomicBool,
+    /// The broker's process does nothing just now.
+    paused: AtomicBool,
+    guests: AtomicU64,
+    values: AtomicU64,
+    stamps: AtomicU64,
+    zombies: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) figures: Figures,
+}
+
+/// How much happened: a run in which nothing does proves nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) requests: AtomicU64,
+    pub(crate) lost: AtomicU64,
+    pub(crate) ghosts: AtomicU64,
+    pub(crate) lives: AtomicU64,
+    pub(crate) power: AtomicU64,
+    pub(crate) compared: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    pub(crate) aborts: AtomicU64,
+    pub(crate) fenced: AtomicU64,
+    pub(crate) reads: AtomicU64,
+}
+
+impl World {
+    pub(crate) fn new(plan: Plan, text: bool, orders: UnboundedSender<Order>) -> World {
+        World {
+            plan,
+            start: Instant::now(),
+            loud: text,
+            trace: Mutex::new(Trace::new(text)),
+            history: Mutex::new(History::new()),
+            findings: Mutex::default(),
+            open: Mutex::default(),
+            orders,
+            ids: Mutex::default(),
+            calm: AtomicBool::new(true),
+            jumped: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            guests: AtomicU64::new(0),
+            values: AtomicU64::new(0),
+            stamps: AtomicU64::new(0),
+            zombies: Mutex::default(),
+            figures: Figures::default(),
+        }
+    }
+
+    /// Milliseconds since the run began.
+    pub(crate) fn now(&self) -> u64 {
+        Instant::now().duration_since(self.start).as_millis() as u64
+    }
+
+    /// A time for the history, in microseconds: no two are the same.
+    pub(crate) fn stamp(&self) -> u64 {
+        let now = 1000 * self.now();
+        let last = self.stamps.fetch_update(Relaxed, Relaxed, |last| Some(now.max(last + 1)));
+        now.max(last.unwrap_or(0) + 1)
+    }
+
+    pub(crate) fn say(&self, words: Arguments<'_>) {
+        hold(&self.trace).words(self.now(), words);
+    }
+
+    pub(crate) fn note(&self, place: u64, bytes: &[u8]) {
+        hold(&self.trace).bytes(self.now(), place, bytes);
+    }
+
+    /// Whether somebody reads the text of the trace.
+    pub(crate) fn is_loud(&self) -> bool {
+        self.loud
+    }
+
+    pub(crate) fn remark(&self, words: Arguments<'_>) {
+        hold(&self.trace).remark(self.now(), words);
+    }
+
+    /// Something that must not be.
+    pub(crate) fn find(&self, what: String) {
+        self.say(format_args!("FOUND {what}"));
+        hold(&self.findings).push(what);
+    }
+
+    pub(crate) fn findings(&self) -> Vec<String> {
+        hold(&self.findings).clone()
+    }
+
+    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+        hold(&self.history)
+    }
+
+    pub(crate) fn key(&self, place: Place) -> Key {
+        self.history().key(&format!("{}/{}", place.name(), place.partition))
+    }
+
+    /// All partitions of all topics.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let partitions = self.plan.partitions;
+        (0..TOPICS.len())
+            .flat_map(|topic| (0..partitions).map(move |partition| Place { topic, partition }))
+            .collect()
+    }
+
+    pub(crate) fn topic_id(&self, topic: usize) -> Uuid {
+        hold(&self.ids).get(topic).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set_topic_ids(&self, ids: Vec<Uuid>) {
+        *hold(&self.ids) = ids;
+    }
+
+    /// A number for a value that was never written before.
+    pub(crate) fn fresh(&self) -> u64 {
+        self.values.fetch_add(1, Relaxed)
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.load(Relaxed)
+    }
+
+    pub(crate) fn set_calm(&self, calm: bool) {
+        self.calm.store(calm, Relaxed);
+    }
+
+    pub(crate) fn jumped(&self) -> bool {
+        self.jumped.load(Relaxed)
+    }
+
+    pub(crate) fn set_jumped(&self) {
+        self.jumped.store(true, Relaxed);
+    }
+
+    /// Whether the broker is there to be struck.
+    pub(crate) fn is_up(&self) -> bool {
+        hold(&self.open).is_some() && !self.paused.load(Relaxed)
+    }
+
+    pub(crate) fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Relaxed);
+    }
+
+    /// Does something to the machine; nobody obeys once the run is over.
+    pub(crate) fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    /// A client goes on that has a successor.
+    pub(crate) fn haunted(&self, zombie: JoinHandle<()>) {
+        hold(&self.zombies).push(zombie);
+    }
+
+    pub(crate) fn zombies(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *hold(&self.zombies))
+    }
+
+    /// The broker can be reached.
+    pub(crate) fn open(&self, door: Door) {
+        *hold(&self.open) = Some(Open { door, guests: Vec::new() });
+    }
+
+    /// The broker is gone, and all connections with it.
+    pub(crate) fn close(&self) {
+        if let Some(open) = hold(&self.open).take() {
+            open.guests.iter().for_each(AbortHandle::abort);
+        }
+    }
+
+    /// A connection to the broker, unless nobody listens.
+    pub(crate) fn connect(&self, chance: &mut Chance) -> Option<(Writer, Reader)> {
+        let mut open = hold(&self.open);
+        let open = open.as_mut()?;
+        let latency = self.plan.latency;
+        let (to_broker, at_broker) = pipe::pipe(latency, chance.fork());
+        let (to_client, at_client) = pipe::pipe(latency, chance.fork());
+        let number = self.guests.fetch_add(1, Relaxed);
+        let peer = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 1), 1024 + (number % 60_000) as u16));
+        let serving = open.door.serve(peer, at_broker, to_client);
+        let task = tokio::spawn(async move { drop(serving.await) });
+        open.guests.retain(|guest| !guest.is_finished());
+        open.guests.push(task.abort_handle());
+        Some((to_broker, at_client))
+    }
+
+    /// Lets connections finish what is under way.
+    pub(crate) fn stop_door(&self) {
+        if let Some(open) = &*hold(&self.open) {
+            open.door.stop();
+        }
+    }
+}
+
+pub(crate) fn hold<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds one.
+pub(crate) fn count(figure: &AtomicU64) {
+    figure.fetch_add(1, Relaxed);
+}
+
+/// Sleeps for a time by chance.
+pub(crate) async fn rest(chance: &mut Chance, most: u64) {
+    let span = chance.within(0..most + 1);
+    tokio::time::sleep(Duration::from_millis(span)).await;
+}
