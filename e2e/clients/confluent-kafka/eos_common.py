@@ -108,11 +108,12 @@ def insist(call, *arguments):
             return call(*arguments)
         except KafkaException as e:
             error = e.args[0]
-            if error.retriable() or error.code() in PASSING:
+            # First: a record that was too long on its way passes for a time-out, and only an abort helps.
+            if error.txn_requires_abort():
+                raise Abort(f"{call.__name__}: {error}") from e
+            elif error.retriable() or error.code() in PASSING:
                 note(f"{call.__name__}: {error}, once more")
                 time.sleep(0.01)
-            elif error.txn_requires_abort():
-                raise Abort(f"{call.__name__}: {error}") from e
             else:
                 raise
 
