@@ -1,0 +1,179 @@
+//! The broker as users run it, started so that something may go wrong.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// How long anything may take that should take a moment.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A running broker; it and what wraps it are killed when this is dropped.
+pub(crate) struct Ottla {
+    child: Child,
+    folder: PathBuf,
+    pub(crate) address: String,
+}
+
+/// How a broker ended that should not have, or was told to.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// What it wrote to stderr.
+    pub(crate) said: String,
+}
+
+impl Ended {
+    /// It ended as it may when the system fails it: with a failure status and a sentence, not with a panic or a signal.
+    #[track_caller]
+    pub(crate) fn assert_said_why(&self, case: &str) {
+        let sentence = self.said.lines().any(|line| line.starts_with("ottla: ") && line.len() > 20);
+        // Before the program begins, the loader may be the one to speak.
+        let loader = self.said.contains("error while loading shared libraries");
+        assert!(sentence || loader, "{case}: no sentence that says why: {self:?}");
+        assert!(!self.said.contains("panicked"), "{case}: {self:?}");
+        assert!(self.status.code().is_some_and(|code| code != 0), "{case}: {self:?}");
+    }
+}
+
+impl Ottla {
+    /// Starts the binary on a folder.
+    pub(crate) fn start(folder: &Path) -> Ottla {
+        Ottla::start_within(&[], folder).unwrap()
+    }
+
+    /// Starts it behind other words, such as `strace -f`, which are a command that takes a command.
+    pub(crate) fn start_within(words: &[String], folder: &Path) -> Result<Ottla, Ended> {
+        let said = folder.with_extension("stderr");
+        let all = words.iter().cloned().chain([env!("CARGO_BIN_EXE_ottla").to_owned()]);
+        let all: Vec<String> = all.collect();
+        let mut command = Command::new(&all[0]);
+        command.args(&all[1..]).args(["serve", "--listen", "127.0.0.1:0", "--http", "off", "--log", "warn"]);
+        // The test runner's would make the loader look in more places.
+        command.env_remove("LD_LIBRARY_PATH");
+        command.arg("--data").arg(folder).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(said).unwrap());
+        let mut child = command.spawn().unwrap();
+        let line = first_line(&mut child);
+        let mut ottla = Ottla { child, folder: folder.to_owned(), address: String::new() };
+        match line.strip_prefix("Ottla serves on ").and_then(|rest| rest.split_once(',')) {
+            Some((address, _)) => {
+                ottla.address = address.to_owned();
+                Ok(ottla)
+            }
+            None => Err(ottla.wait()),
+        }
+    }
+
+    /// The broker's own process id, whatever it is wrapped in.
+    fn pid(&self) -> Pid {
+        let text = fs::read_to_string(self.folder.join("lock")).unwrap();
+        Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<Ended> {
+        let status = self.child.try_wait().unwrap()?;
+        Some(Ended { status, said: self.said() })
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(mut self) -> Ended {
+        let begun = Instant::now();
+        loop {
+            if let Some(ended) = self.ended() {
+                return ended;
+            }
+            assert!(begun.elapsed() < LONG, "the broker does not end; it said: {}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What it wrote to stderr so far.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.folder.with_extension("stderr")).unwrap()
+    }
+
+    /// Tells it to stop and waits.
+    pub(crate) fn stop(self) -> Ended {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+        self.wait()
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+
+    /// Memory it has in use, in bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most memory it had in use, in bytes.
+    pub(crate) fn peak(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, what: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid().as_raw_nonzero())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
+        1024 * line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    }
+}
+
+impl Drop for Ottla {
+    fn drop(&mut self) {
+        // Its own process first: what wraps it may leave it alone. Gone already is as good.
+        if let Ok(text) = fs::read_to_string(self.folder.join("lock"))
+            && let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw)
+            && !self.address.is_empty()
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The first line on stdout; empty if it ends without one. The rest is read and dropped, so that it never blocks.
+fn first_line(child: &mut Child) -> String {
+    let stdout = child.stdout.take().unwrap();
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = send.send(line);
+        }
+    });
+    receive.recv_timeout(LONG).unwrap_or_default()
+}
+
+/// A folder for data, its name unused, in a folder that goes away with the test.
+pub(crate) fn data() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    (folder, data)
+}
+
+/// Copies a data folder, with holes where zeros are.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").args(["-r", "--sparse=always"]).arg(from).arg(to).status();
+    assert!(status.unwrap().success());
+}
+
+/// Changes one byte of a file.
+pub(crate) fn flip(file: &Path, at: u64, mask: u8) {
+    use std::os::unix::fs::FileExt;
+    let file = OpenOptions::new().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ mask], at).unwrap();
+}

@@ -1,0 +1,15 @@
+//! Faults against the real binary: docs/reliability.md says which line of the fault matrix each test belongs to.
+//!
+//! Tests that need strace, root, a loop device or ten thousand file descriptors are ignored here; `cargo xtask faults` runs them all.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
+)]
+
+mod binary;
+mod bombs;
+mod full;
+mod peers;
+mod rot;
+mod syscalls;
+mod work;
