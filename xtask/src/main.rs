@@ -8,6 +8,7 @@ mod apis;
 mod bench;
 mod e2e;
 mod eos;
+mod faults;
 mod kafka;
 mod pages;
 mod process;
@@ -47,6 +48,8 @@ enum Chore {
     Pages,
     /// Prove exactly-once under `kill -9` of the broker and of the workers.
     Eos(eos::Options),
+    /// Let system calls, disks and peers fail under the release build.
+    Faults(faults::Options),
     /// Prove a Kafka Streams application exactly-once under `kill -9` of the broker and of its instances.
     Streams(streams::Options),
     /// Simulate the whole broker on virtual clock, network and disk, seed by seed.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Chore::E2e(options) => e2e::run(&options),
         Chore::Pages => pages::run(),
         Chore::Eos(options) => eos::run(&options),
+        Chore::Faults(options) => faults::run(&options),
         Chore::Streams(options) => streams::run(&options),
         Chore::Sim(options) => sim::run(&options),
     };

@@ -2,6 +2,7 @@
 
 mod arrows;
 mod budgets;
+mod named;
 mod text;
 
 use serde::Deserialize;
@@ -39,6 +40,7 @@ pub(crate) fn run() -> Result<(), String> {
     let (mut code, sizes) = budgets::check(&root, &files, &lists)?;
     findings.append(&mut code);
     findings.append(&mut text::check(&root, &files)?);
+    findings.append(&mut named::check(&root, &files)?);
     for finding in &findings {
         println!("{}: {}", finding.place, finding.what);
     }

@@ -49,11 +49,17 @@ impl Ottla {
 
     /// Starts it behind other words, such as `strace -f`, which are a command that takes a command.
     pub(crate) fn start_within(words: &[String], folder: &Path) -> Result<Ottla, Ended> {
+        Ottla::start_with(words, folder, &["--listen".to_owned(), "127.0.0.1:0".to_owned()])
+    }
+
+    /// The same, with arguments of the broker.
+    pub(crate) fn start_with(words: &[String], folder: &Path, more: &[String]) -> Result<Ottla, Ended> {
         let said = folder.with_extension("stderr");
-        let all = words.iter().cloned().chain([env!("CARGO_BIN_EXE_ottla").to_owned()]);
+        let binary = std::env::var("OTTLA_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ottla").to_owned());
+        let all = words.iter().cloned().chain([binary]);
         let all: Vec<String> = all.collect();
         let mut command = Command::new(&all[0]);
-        command.args(&all[1..]).args(["serve", "--listen", "127.0.0.1:0", "--http", "off", "--log", "warn"]);
+        command.args(&all[1..]).args(["serve", "--http", "off", "--log", "warn"]).args(more);
         // The test runner's would make the loader look in more places.
         command.env_remove("LD_LIBRARY_PATH");
         command.arg("--data").arg(folder).process_group(0);
@@ -118,6 +124,15 @@ impl Ottla {
     /// The most memory it had in use, in bytes.
     pub(crate) fn peak(&self) -> u64 {
         self.memory("VmHWM:")
+    }
+
+    /// How many sockets it has open, listening ones and the like included.
+    pub(crate) fn sockets(&self) -> usize {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.pid().as_raw_nonzero())).unwrap();
+        let is_socket = |entry: &fs::DirEntry| {
+            fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+        };
+        files.map_while(Result::ok).filter(is_socket).count()
     }
 
     fn memory(&self, what: &str) -> u64 {

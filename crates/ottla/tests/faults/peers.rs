@@ -1,6 +1,7 @@
 //! Peers that do not behave: too many, too quiet, gone in the middle, or never reading.
 
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use ottla_client::{Producer, ProducerOptions};
 use ottla_wire::frame;
@@ -128,4 +129,77 @@ async fn ten_thousand_idle_connections_cost_little() {
     assert!(seen.is_all(), "{seen:?}");
     drop(idle);
     work::check(&ottla.address, &seen, "after").await;
+}
+
+/// A network of its own for a broker, joined to ours by a link that can be cut.
+struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    fn new() -> Namespace {
+        let namespace = Namespace { name: format!("ottla{}", std::process::id()) };
+        let name = &namespace.name;
+        for words in [
+            format!("netns add {name}"),
+            format!("link add {name}a type veth peer name {name}b netns {name}"),
+            format!("addr add 198.18.77.1/30 dev {name}a"),
+            format!("link set {name}a up"),
+            format!("-n {name} addr add 198.18.77.2/30 dev {name}b"),
+            format!("-n {name} link set {name}b up"),
+            format!("-n {name} link set lo up"),
+        ] {
+            ip(&words);
+        }
+        namespace
+    }
+
+    /// Nothing that is sent arrives any more, and nobody is told.
+    fn cut(&self) {
+        ip(&format!("link set {}a down", self.name));
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // The link goes with it.
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
+    }
+}
+
+fn ip(words: &str) {
+    let status = Command::new("ip").args(words.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {words} ended with {status}");
+}
+
+#[tokio::test]
+#[ignore = "makes a network namespace: cargo xtask faults"]
+async fn peers_behind_a_link_that_is_down_are_let_go() {
+    let (_folder, data) = data();
+    let namespace = Namespace::new();
+    let inside = ["ip", "netns", "exec", &namespace.name].map(str::to_owned);
+    let more = ["--listen", "198.18.77.2:0", "--set", "connections.max.idle.ms=1000"].map(str::to_owned);
+    let ottla = Ottla::start_with(&inside, &data, &more).unwrap();
+    let mut peers = Vec::new();
+    for number in 0..50 {
+        let mut peer = TcpStream::connect(&ottla.address).await.unwrap();
+        if number % 2 == 0 {
+            // In the middle of a request.
+            peer.write_all(&[0, 0, 0, 11, 0, 18, 0]).await.unwrap();
+        }
+        peers.push(peer);
+    }
+    let open = || ottla.sockets();
+    let begun = Instant::now();
+    while open() < 50 {
+        assert!(begun.elapsed() < LONG, "{} of 50 connections are open", open());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    namespace.cut();
+    let begun = Instant::now();
+    while open() >= 10 {
+        assert!(begun.elapsed() < LONG, "{} connections are open after the link was cut", open());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(ottla.stop().status.success());
 }
