@@ -2,13 +2,13 @@
 
 mod scene;
 
-use crate::producer::scene::{BATCHES, COUNT, Kind, Scene, Step, knowledge, reach};
+use crate::producer::scene::{BATCHES, COUNT, Kind, Scene, Step, knowledge, reach, sequence_after};
 use crate::table::{Row, Table};
 use crate::world::{STARTS, World, at};
 use ottla_core::ops::{Appended, MarkerError, ProduceError, TxnMarker, WriteTxnMarkers};
 use ottla_core::{Answer, Input, Refused, Ticket};
+use ottla_types::ProducerEpoch;
 use ottla_types::record::{LogRecord, ProducerState};
-use ottla_types::{ProducerEpoch, sequence_after};
 
 /// How the epoch of a batch or marker relates to the partition's, or to the owner's if the partition knows none.
 const EPOCHS: [(&str, i16); 3] = [("older", -1), ("same", 0), ("newer", 1)];

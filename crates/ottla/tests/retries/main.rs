@@ -6,6 +6,7 @@
 )]
 
 mod ask;
+mod late;
 mod peer;
 mod state;
 
