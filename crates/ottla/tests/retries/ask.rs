@@ -41,11 +41,18 @@ pub(crate) enum What {
     Marker,
 }
 
-/// A topic of one partition; the transactional id and the group have its name.
+/// Where a request works: a partition, a transactional id and a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    pub(crate) name: Text,
+    pub(crate) id: Text,
+    pub(crate) group: Text,
+    pub(crate) topic: Text,
     pub(crate) topic_id: Uuid,
+    pub(crate) partition: i32,
+    /// The sequence number of a batch.
+    pub(crate) sequence: i32,
+    /// The transaction timeout.
+    pub(crate) timeout: i32,
 }
 
 /// A request, the same each time it is sent.
@@ -58,11 +65,12 @@ pub(crate) struct Ask {
 }
 
 impl Place {
+    /// A new topic of two partitions; id and group have its name.
     pub(crate) async fn create(peer: &mut Peer, name: &str) -> Place {
         let name = Text::from(name);
         let topic = CreatableTopic {
             name: name.clone(),
-            num_partitions: 1,
+            num_partitions: 2,
             replication_factor: 1,
             // The records' time is long ago.
             configs: vec![CreatableTopicConfig {
@@ -75,7 +83,15 @@ impl Place {
         let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() };
         let response = peer.call(&request, 7).await;
         assert_eq!(response.topics[0].error_code, 0);
-        Place { name, topic_id: response.topics[0].topic_id }
+        Place {
+            id: name.clone(),
+            group: name.clone(),
+            topic: name,
+            topic_id: response.topics[0].topic_id,
+            partition: 0,
+            sequence: 0,
+            timeout: 60_000,
+        }
     }
 
     /// What comes before the request: nothing, or the transaction that it works in, begun as its version has it.
@@ -88,16 +104,7 @@ impl Place {
             What::Stage => self.add_offsets(peer, owner).await,
             What::Produce if version >= 12 => {}
             What::Produce => self.add(peer, owner).await,
-            What::Commit | What::Abort | What::Marker => {
-                if version < 5 {
-                    self.add(peer, owner).await;
-                    self.add_offsets(peer, owner).await;
-                }
-                self.produce(peer, owner, if version < 5 { 11 } else { 12 }).await;
-                let stage = self.stage(owner, if version < 5 { 3 } else { 5 });
-                let response = peer.call(&stage, if version < 5 { 3 } else { 5 }).await;
-                assert_eq!(response.topics[0].partitions[0].error_code, 0);
-            }
+            What::Commit | What::Abort | What::Marker => self.begin(peer, owner, version).await,
         }
         owner
     }
@@ -125,30 +132,48 @@ impl Place {
     /// Ends the transaction by the rules of version 2; the next owner.
     pub(crate) async fn end(&self, peer: &mut Peer, owner: Owner, committed: bool) -> Owner {
         let response = peer.call(&self.end_request(owner, committed), 5).await;
-        assert_eq!(response.error_code, 0, "{} {owner:?}", self.name);
+        assert_eq!(response.error_code, 0, "{} {owner:?}", self.topic);
         (response.producer_id, response.producer_epoch)
     }
 
-    fn init_request(&self, given: Option<Owner>) -> InitProducerIdRequest {
+    /// Begins a transaction with partition and group, as clients of this version of EndTxn do.
+    pub(crate) async fn begin(&self, peer: &mut Peer, owner: Owner, version: i16) {
+        if version < 5 {
+            self.add(peer, owner).await;
+            self.add_offsets(peer, owner).await;
+        }
+        self.produce(peer, owner, if version < 5 { 11 } else { 12 }).await;
+        let stage = if version < 5 { 3 } else { 5 };
+        let response = peer.call(&self.stage(owner, stage), stage).await;
+        assert_eq!(response.topics[0].partitions[0].error_code, 0);
+    }
+
+    /// A transaction of version 2 from begin to end; the next owner.
+    pub(crate) async fn transaction(&self, peer: &mut Peer, owner: Owner, committed: bool) -> Owner {
+        self.begin(peer, owner, 5).await;
+        self.end(peer, owner, committed).await
+    }
+
+    pub(crate) fn init_request(&self, given: Option<Owner>) -> InitProducerIdRequest {
         let (producer_id, producer_epoch) = given.unwrap_or((-1, -1));
         InitProducerIdRequest {
-            transactional_id: Some(self.name.clone()),
-            transaction_timeout_ms: 60_000,
+            transactional_id: Some(self.id.clone()),
+            transaction_timeout_ms: self.timeout,
             producer_id,
             producer_epoch,
             ..Default::default()
         }
     }
 
-    fn add_request(&self, owner: Owner, version: i16) -> AddPartitionsToTxnRequest {
+    pub(crate) fn add_request(&self, owner: Owner, version: i16) -> AddPartitionsToTxnRequest {
         let topics = vec![AddPartitionsToTxnTopic {
-            name: self.name.clone(),
-            partitions: [0].into_iter().collect(),
+            name: self.topic.clone(),
+            partitions: [self.partition].into_iter().collect(),
             ..Default::default()
         }];
         if version <= 3 {
             return AddPartitionsToTxnRequest {
-                v3_and_below_transactional_id: self.name.clone(),
+                v3_and_below_transactional_id: self.id.clone(),
                 v3_and_below_producer_id: owner.0,
                 v3_and_below_producer_epoch: owner.1,
                 v3_and_below_topics: topics,
@@ -156,7 +181,7 @@ impl Place {
             };
         }
         let transaction = AddPartitionsToTxnTransaction {
-            transactional_id: self.name.clone(),
+            transactional_id: self.id.clone(),
             producer_id: owner.0,
             producer_epoch: owner.1,
             topics,
@@ -165,32 +190,32 @@ impl Place {
         AddPartitionsToTxnRequest { transactions: vec![transaction], ..Default::default() }
     }
 
-    fn add_offsets_request(&self, owner: Owner) -> AddOffsetsToTxnRequest {
+    pub(crate) fn add_offsets_request(&self, owner: Owner) -> AddOffsetsToTxnRequest {
         AddOffsetsToTxnRequest {
-            transactional_id: self.name.clone(),
+            transactional_id: self.id.clone(),
             producer_id: owner.0,
             producer_epoch: owner.1,
-            group_id: self.name.clone(),
+            group_id: self.group.clone(),
             ..Default::default()
         }
     }
 
-    fn stage(&self, owner: Owner, version: i16) -> TxnOffsetCommitRequest {
+    pub(crate) fn stage(&self, owner: Owner, version: i16) -> TxnOffsetCommitRequest {
         let partition = TxnOffsetCommitRequestPartition {
-            partition_index: 0,
+            partition_index: self.partition,
             committed_offset: 17,
             committed_metadata: Some("".into()),
             ..Default::default()
         };
         let topic = TxnOffsetCommitRequestTopic {
-            name: if version >= 6 { "".into() } else { self.name.clone() },
+            name: if version >= 6 { "".into() } else { self.topic.clone() },
             topic_id: if version >= 6 { self.topic_id } else { Uuid::ZERO },
             partitions: vec![partition],
             ..Default::default()
         };
         TxnOffsetCommitRequest {
-            transactional_id: self.name.clone(),
-            group_id: self.name.clone(),
+            transactional_id: self.id.clone(),
+            group_id: self.group.clone(),
             producer_id: owner.0,
             producer_epoch: owner.1,
             topics: vec![topic],
@@ -198,20 +223,20 @@ impl Place {
         }
     }
 
-    fn produce_request(&self, owner: Owner, transactional: bool, version: i16) -> ProduceRequest {
+    pub(crate) fn produce_request(&self, owner: Owner, transactional: bool, version: i16) -> ProduceRequest {
         let partition = PartitionProduceData {
-            index: 0,
-            records: Some(Records::from(batch(owner, transactional))),
+            index: self.partition,
+            records: Some(Records::from(batch(owner, self.sequence, transactional))),
             ..Default::default()
         };
         let topic = TopicProduceData {
-            name: if version >= 13 { "".into() } else { self.name.clone() },
+            name: if version >= 13 { "".into() } else { self.topic.clone() },
             topic_id: if version >= 13 { self.topic_id } else { Uuid::ZERO },
             partition_data: vec![partition],
             ..Default::default()
         };
         ProduceRequest {
-            transactional_id: transactional.then(|| self.name.clone()),
+            transactional_id: transactional.then(|| self.id.clone()),
             acks: -1,
             timeout_ms: 1000,
             topic_data: vec![topic],
@@ -219,9 +244,9 @@ impl Place {
         }
     }
 
-    fn end_request(&self, owner: Owner, committed: bool) -> EndTxnRequest {
+    pub(crate) fn end_request(&self, owner: Owner, committed: bool) -> EndTxnRequest {
         EndTxnRequest {
-            transactional_id: self.name.clone(),
+            transactional_id: self.id.clone(),
             producer_id: owner.0,
             producer_epoch: owner.1,
             committed,
@@ -232,8 +257,8 @@ impl Place {
     /// Version 2 of a marker raises the epoch; before it, the epoch is that of the data.
     fn marker_request(&self, owner: Owner, version: i16) -> WriteTxnMarkersRequest {
         let topic = WritableTxnMarkerTopic {
-            name: self.name.clone(),
-            partition_indexes: [0].into_iter().collect(),
+            name: self.topic.clone(),
+            partition_indexes: [self.partition].into_iter().collect(),
             ..Default::default()
         };
         let bumped = version >= 2;
@@ -249,9 +274,10 @@ impl Place {
     }
 }
 
-fn batch(owner: Owner, transactional: bool) -> Bytes {
-    let mut builder =
-        BatchBuilder::new(Compression::None).producer(owner.0, owner.1, 0).transactional(transactional);
+fn batch(owner: Owner, sequence: i32, transactional: bool) -> Bytes {
+    let mut builder = BatchBuilder::new(Compression::None)
+        .producer(owner.0, owner.1, sequence)
+        .transactional(transactional);
     builder.push(&NewRecord { timestamp: TIME, key: None, value: Some(b"v"), headers: &[] });
     builder.build().unwrap()
 }

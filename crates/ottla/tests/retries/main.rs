@@ -9,6 +9,7 @@ mod ask;
 mod late;
 mod peer;
 mod state;
+mod table;
 
 use ask::{Ask, Place, What};
 use ottla::Broker;

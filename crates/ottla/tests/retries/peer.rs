@@ -13,7 +13,12 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) async fn connect(broker: &Broker) -> Peer {
-        Peer { stream: TcpStream::connect(broker.address()).await.unwrap(), asked: 0 }
+        Peer::to(&broker.address().to_string()).await
+    }
+
+    /// A connection to any broker.
+    pub(crate) async fn to(address: &str) -> Peer {
+        Peer { stream: TcpStream::connect(address).await.unwrap(), asked: 0 }
     }
 
     /// Sends a request and waits for its response.

@@ -24,10 +24,10 @@ pub(crate) struct State {
 impl Place {
     pub(crate) async fn state(&self, peer: &mut Peer) -> State {
         let ask =
-            DescribeTransactionsRequest { transactional_ids: vec![self.name.clone()], ..Default::default() };
+            DescribeTransactionsRequest { transactional_ids: vec![self.id.clone()], ..Default::default() };
         let transaction = format!("{:?}", peer.call(&ask, 0).await);
         let topic = TopicRequest {
-            name: self.name.clone(),
+            name: self.topic.clone(),
             partition_indexes: [0].into_iter().collect(),
             ..Default::default()
         };
@@ -41,7 +41,7 @@ impl Place {
     async fn end_of(&self, peer: &mut Peer, isolation_level: i8) -> i64 {
         let partition = ListOffsetsPartition { partition_index: 0, timestamp: -1, ..Default::default() };
         let topic =
-            ListOffsetsTopic { name: self.name.clone(), partitions: vec![partition], ..Default::default() };
+            ListOffsetsTopic { name: self.topic.clone(), partitions: vec![partition], ..Default::default() };
         let ask =
             ListOffsetsRequest { replica_id: -1, isolation_level, topics: vec![topic], ..Default::default() };
         peer.call(&ask, 7).await.topics[0].partitions[0].offset
@@ -50,12 +50,12 @@ impl Place {
     async fn offsets(&self, peer: &mut Peer) -> (Option<i64>, String) {
         let ask = |require_stable| {
             let topic = OffsetFetchRequestTopics {
-                name: self.name.clone(),
+                name: self.topic.clone(),
                 partition_indexes: [0].into_iter().collect(),
                 ..Default::default()
             };
             let group = OffsetFetchRequestGroup {
-                group_id: self.name.clone(),
+                group_id: self.group.clone(),
                 topics: Some(vec![topic]),
                 ..Default::default()
             };
