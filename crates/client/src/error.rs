@@ -123,3 +123,42 @@ pub(crate) fn check_with(
     let message = message.filter(|text| !text.is_empty()).map(str::to_owned);
     Err(ClientError::Kafka { code, api, about: about(), message })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retriable(code: ErrorCode) -> bool {
+        check(code.0, "Produce", String::new).unwrap_err().is_retriable()
+    }
+
+    #[test]
+    fn t_280_t_281_t_282_which_codes_are_worth_the_same_request_again() {
+        for code in [
+            ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode::COORDINATOR_NOT_AVAILABLE,
+            ErrorCode::NOT_COORDINATOR,
+            ErrorCode::CONCURRENT_TRANSACTIONS,
+            ErrorCode::NOT_ENOUGH_REPLICAS,
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        ] {
+            assert!(retriable(code), "{code}");
+        }
+        for code in [
+            ErrorCode::PRODUCER_FENCED,
+            ErrorCode::INVALID_PRODUCER_EPOCH,
+            ErrorCode::INVALID_TXN_STATE,
+            ErrorCode::INVALID_PRODUCER_ID_MAPPING,
+            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ErrorCode::TRANSACTION_ABORTABLE,
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
+            ErrorCode::ILLEGAL_GENERATION,
+            ErrorCode::UNKNOWN_MEMBER_ID,
+            ErrorCode::FENCED_INSTANCE_ID,
+            ErrorCode::OPERATION_NOT_ATTEMPTED,
+        ] {
+            assert!(!retriable(code), "{code}");
+        }
+    }
+}

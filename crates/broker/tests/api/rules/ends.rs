@@ -291,3 +291,57 @@ async fn t_283_the_stale_are_told_so_and_never_that_their_state_is_invalid() {
         me = if version >= 5 { next } else { me };
     }
 }
+
+#[tokio::test]
+async fn t_231_what_is_described_of_open_and_ended_transactions() {
+    let server = broker(&[]).await;
+    let mut peer = Peer::connect(&server).await;
+    create(&mut peer, &[]).await;
+    let me = owner(&mut peer, "t").await;
+    let describe = DescribeTransactionsRequest { transactional_ids: vec!["t".into()], ..Default::default() };
+    assert_eq!(write(&mut peer, Some("t"), me, 0, 12).await, ErrorCode::NONE);
+    let add = AddOffsetsToTxnRequest {
+        transactional_id: "t".into(),
+        producer_id: me.0,
+        producer_epoch: me.1,
+        group_id: "g".into(),
+        ..Default::default()
+    };
+    assert_eq!(peer.call(&add, 4).await.error_code, 0);
+    let open = peer.call(&describe, 0).await.transaction_states.remove(0);
+    let topics: Vec<_> = open.topics.iter().map(|topic| String::from(&topic.topic)).collect();
+    assert_eq!(topics, ["__consumer_offsets", TOPIC]);
+    assert_eq!((open.transaction_timeout_ms, open.producer_id, open.producer_epoch), (60_000, me.0, me.1));
+    assert_eq!(end(&mut peer, "t", me, true, 5).await.0, ErrorCode::NONE);
+    let ended = peer.call(&describe, 0).await.transaction_states.remove(0);
+    assert_eq!(&ended.transaction_state[..], "CompleteCommit");
+    assert_eq!(ended.transaction_start_time_ms, open.transaction_start_time_ms, "the last start stays");
+    assert_eq!((ended.topics.len(), ended.producer_epoch), (0, me.1 + 1));
+}
+
+#[tokio::test]
+async fn t_26_t_143_t_144_what_a_forgotten_id_is_told() {
+    let server = broker(&[("transactional.id.expiration.ms", "50")]).await;
+    let mut peer = Peer::connect(&server).await;
+    create(&mut peer, &[]).await;
+    let me = owner(&mut peer, "t").await;
+    let describe = DescribeTransactionsRequest { transactional_ids: vec!["t".into()], ..Default::default() };
+    while peer.call(&describe, 0).await.transaction_states[0].error_code == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let gone = peer.call(&describe, 0).await.transaction_states.remove(0);
+    assert_eq!(ErrorCode(gone.error_code), ErrorCode::TRANSACTIONAL_ID_NOT_FOUND);
+    let mapping = ErrorCode::INVALID_PRODUCER_ID_MAPPING;
+    for version in 0..=3 {
+        assert_eq!(add(&mut peer, "t", me, &[(TOPIC, 0)], version).await, [mapping]);
+    }
+    for version in 0..=5 {
+        assert_eq!(end(&mut peer, "t", me, false, version).await.0, mapping);
+    }
+    for version in [11, 12] {
+        assert_eq!(write(&mut peer, Some("t"), me, 0, version).await, mapping);
+    }
+    let again = init(&mut peer, "t", me, 4).await;
+    assert_eq!((again.error_code, again.producer_epoch), (0, 0));
+    assert!(again.producer_id > me.0);
+}

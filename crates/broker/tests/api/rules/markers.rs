@@ -1,7 +1,7 @@
 //! WriteTxnMarkers and what administrators do with it.
 
 use crate::data::{TOPIC, batches, create, fetch_request, only};
-use crate::transactions::{Owner, owner, write};
+use crate::transactions::{Owner, end, init, owner, write};
 use crate::world::{Peer, broker};
 use ottla_wire::messages::describe_producers_request::TopicRequest;
 use ottla_wire::messages::describe_producers_response::ProducerState;
@@ -146,4 +146,22 @@ async fn t_234_t_236_an_administrators_abort_may_be_repeated() {
     assert_eq!(row.last_stable_offset, row.high_watermark);
     assert!(batches(&row).len() <= 3, "one more marker at most");
     assert_eq!(row.aborted_transactions.map(|all| all.len()), Some(1));
+}
+
+#[tokio::test]
+async fn b_06_t_33_t_34_fencing_an_open_transaction_bumps_once() {
+    let server = broker(&[]).await;
+    let mut peer = Peer::connect(&server).await;
+    create(&mut peer, &[]).await;
+    let mut me = owner(&mut peer, "t").await;
+    while me.1 < 5 {
+        me = end(&mut peer, "t", me, false, 5).await.1;
+    }
+    assert_eq!(write(&mut peer, Some("t"), me, 0, 12).await, ErrorCode::NONE);
+    let fence = init(&mut peer, "t", (-1, -1), 4).await;
+    assert_eq!(ErrorCode(fence.error_code), ErrorCode::CONCURRENT_TRANSACTIONS);
+    let marked = producers(&mut peer, 0).await.remove(0);
+    assert_eq!((marked.producer_epoch, marked.current_txn_start_offset), (6, -1));
+    let next = init(&mut peer, "t", (-1, -1), 4).await;
+    assert_eq!((next.error_code, next.producer_id, next.producer_epoch), (0, me.0, 7));
 }
