@@ -29,8 +29,8 @@ final class Shop {
     static final String TOTALS = "totals";
     static final String WINDOWS = "windows";
     static final long CUSTOMERS = 20;
-    /** Time between record n and record n + 1, in ms of the application's own time. */
-    static final long STEP = 100;
+    /** Time between record n and record n + 1, in ms of the application's own time: a broker takes no times that are far ahead of its own. */
+    static final long STEP = 10;
     static final Duration WINDOW = Duration.ofMillis(50 * STEP);
     /** Late records must not be dropped, however far one partition is ahead of another. */
     private static final Duration GRACE = Duration.ofHours(24);

@@ -1,5 +1,7 @@
 //! The application in motion: orders and payments come in, something is killed now and then, and all is looked at in the end.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Options;
@@ -56,7 +58,7 @@ impl<'a> Run<'a> {
             broker,
             feed,
             instances: Vec::new(),
-            epoch: (now - now % 5000).to_string(),
+            epoch: (now - now % 500).to_string(),
             fed: 0,
             fed_at: Instant::now(),
             broker_kills: 0,
@@ -71,9 +73,13 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
+    fn state(&self, name: &str) -> PathBuf {
+        self.scene.folder.join(format!("state-{name}"))
+    }
+
     /// An instance of the application; its successor in the same place finds its folder.
     fn instance(&self, name: &str, place: &str) -> Result<Running, String> {
-        let folder = self.scene.folder.join(format!("state-{name}")).display().to_string();
+        let folder = self.state(name).display().to_string();
         let guarantee = &self.options.guarantee;
         let words = ["app", &self.broker.bootstrap(), ID, &folder, place, guarantee, &self.epoch];
         self.scene.start(&format!("app-{name}"), &words)
@@ -134,14 +140,19 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What has to be looked after while waiting: the broker must be there, and an instance that gave up is started anew.
+    /// What has to be looked after while waiting: the broker must be there, and an instance that gave up is started anew. It gets
+    /// an empty folder: RocksDB does not always open what it left when it was killed, and then no restart helps.
     fn watch(&mut self) -> Result<(), String> {
         for (slot, place) in INSTANCES.iter().enumerate() {
-            if self.instances[slot].has_ended()? {
+            let ended = self.instances.get_mut(slot).map_or(Ok(false), Running::has_ended)?;
+            if ended {
                 self.restarts += 1;
                 if self.restarts > 10 + self.options.kills {
                     return Err("the application does not stay alive".to_owned());
                 }
+                let folder = self.state(place);
+                let fail = |e: std::io::Error| format!("cannot remove {}: {e}", folder.display());
+                fs::remove_dir_all(&folder).map_err(fail)?;
                 self.instances[slot] = self.instance(place, place)?;
             }
         }
@@ -181,6 +192,7 @@ impl<'a> Run<'a> {
         while Instant::now() < over {
             self.feed(self.scene.ledger.sum(Kind::Updates))?;
             self.watch()?;
+            std::thread::sleep(Duration::from_millis(500));
         }
         self.instances[slot].resume();
         Ok(())
@@ -199,12 +211,12 @@ impl<'a> Run<'a> {
             self.watch()?;
         }
         drain.finish(STUCK)?;
-        let mut instances = std::mem::take(&mut self.instances);
-        let stored = self.dump(&mut instances)?;
-        end(instances)?;
-        let mut newcomer = vec![self.instance("restored", "dynamic")?];
-        let restored = self.dump(&mut newcomer)?;
-        end(newcomer)?;
+        let stored = self.settled()?;
+        end(std::mem::take(&mut self.instances))?;
+        let mut newcomer = self.instance("restored", "dynamic")?;
+        let restored =
+            self.dump(&mut newcomer)?.ok_or("the instance that had to restore the stores gave up")?;
+        end(vec![newcomer])?;
         self.scene.start("look", &["look", &bootstrap, ID])?.finish(STUCK)?;
         let ledger = &self.scene.ledger;
         let mut evidence = Evidence { orders: self.fed, stored, restored, ..Evidence::default() };
@@ -222,15 +234,43 @@ impl<'a> Run<'a> {
         Ok(evidence)
     }
 
-    /// What all instances have in their stores.
-    fn dump(&self, instances: &mut [Running]) -> Result<Vec<String>, String> {
-        let ledger = &self.scene.ledger;
-        let before = (ledger.count(Kind::Dumped), ledger.count(Kind::Stored));
-        for instance in instances.iter_mut() {
-            instance.say("dump")?;
+    /// What all instances have in their stores, when that is twice the same: a rebalance may be on its way.
+    fn settled(&mut self) -> Result<Vec<String>, String> {
+        let (mut last, deadline) = (None, Instant::now() + STUCK);
+        while Instant::now() < deadline {
+            self.watch()?;
+            let mut instances = std::mem::take(&mut self.instances);
+            let all: Result<Vec<_>, String> =
+                instances.iter_mut().map(|instance| self.dump(instance)).collect();
+            self.instances = instances;
+            let all: Option<Vec<_>> = all?.into_iter().collect();
+            let all = all.map(|stored| stored.concat());
+            if all.is_some() && all == last {
+                return Ok(all.unwrap_or_default());
+            }
+            last = all;
+            std::thread::sleep(Duration::from_millis(500));
         }
-        await_said(self.scene, Kind::Dumped, before.0 + instances.len())?;
-        Ok(ledger.all(Kind::Stored).into_iter().skip(before.1).map(|event| event.value).collect())
+        Err(format!("the stores do not settle within {} s", STUCK.as_secs()))
+    }
+
+    /// What an instance has in its stores; none if it gave up.
+    fn dump(&self, instance: &mut Running) -> Result<Option<Vec<String>>, String> {
+        let ledger = &self.scene.ledger;
+        let (dumped, stored) = (ledger.count(Kind::Dumped), ledger.count(Kind::Stored));
+        let deadline = Instant::now() + STUCK;
+        // It may have ended just now.
+        let asked = instance.say("dump").is_ok();
+        while asked && ledger.count(Kind::Dumped) == dumped && !instance.has_ended()? {
+            if Instant::now() > deadline {
+                return Err(format!("an instance does not say what it stores within {} s", STUCK.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if ledger.count(Kind::Dumped) == dumped {
+            return Ok(None);
+        }
+        Ok(Some(ledger.all(Kind::Stored).into_iter().skip(stored).map(|event| event.value).collect()))
     }
 }
 
