@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 mod apis;
 mod bench;
+mod conformance;
 mod e2e;
 mod eos;
 mod faults;
@@ -44,6 +45,8 @@ enum Chore {
     Bench(bench::Bench),
     /// Run stock clients against Ottla or Apache Kafka and print who can do what.
     E2e(e2e::Options),
+    /// Play the same requests to Apache Kafka and to Ottla and compare every field of every answer.
+    Conformance(conformance::Options),
     /// Look at the reference and the broker's pages in a real browser.
     Pages,
     /// Prove exactly-once under `kill -9` of the broker and of the workers.
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Chore::Rules(options) => rules::run(&options),
         Chore::Bench(bench) => bench::run(&bench),
         Chore::E2e(options) => e2e::run(&options),
+        Chore::Conformance(options) => conformance::run(&options),
         Chore::Pages => pages::run(),
         Chore::Eos(options) => eos::run(&options),
         Chore::Faults(options) => faults::run(&options),

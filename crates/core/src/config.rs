@@ -16,7 +16,13 @@ pub(crate) use check::{list_append, list_subtract};
 /// The key is unknown, or the value is not one it takes.
 pub fn check_topic_config(name: &str, value: &str) -> Result<(), ConfigError> {
     let key = topic::find(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
-    key.kind.check(name, value)
+    key.kind.check(name, value)?;
+    if name == "remote.storage.enable" && value.trim().eq_ignore_ascii_case("true") {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        let expected = "false, as this broker has no tiered storage".to_owned();
+        return Err(ConfigError::BadValue { name, value, expected });
+    }
+    Ok(())
 }
 
 /// Checks a configuration key of the broker that can be changed while it runs, and its value.

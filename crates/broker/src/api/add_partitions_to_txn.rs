@@ -140,7 +140,7 @@ pub(super) fn code(error: TransactionError, version: i16) -> ErrorCode {
         TransactionError::UnknownProducer => ErrorCode::INVALID_PRODUCER_ID_MAPPING,
         TransactionError::Fenced if version <= 1 => ErrorCode::INVALID_PRODUCER_EPOCH,
         TransactionError::Fenced => ErrorCode::PRODUCER_FENCED,
-        TransactionError::NotInTransaction if version <= 4 => ErrorCode::INVALID_TXN_STATE,
+        TransactionError::NotInTransaction if version <= 3 => ErrorCode::INVALID_TXN_STATE,
         TransactionError::NotInTransaction => ErrorCode::TRANSACTION_ABORTABLE,
     }
 }

@@ -3,8 +3,9 @@
 
 use super::{Broken, ask_catalog, named_once, topic_error};
 use crate::context::{Caller, Context, to_topic_id, to_uuid};
-use ottla_core::Input;
 use ottla_core::catalog::{CatalogAnswer, DeleteTopics, TopicError, TopicRef};
+use ottla_core::{Input, Shard};
+use ottla_wire::Text;
 use ottla_wire::messages::delete_topics_request::DeleteTopicState;
 use ottla_wire::messages::delete_topics_response::DeletableTopicResult;
 use ottla_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
@@ -35,6 +36,10 @@ pub(crate) async fn answer(
             Err(why) => responses.push(refused(&topic, &why)),
         }
     }
+    let (asked_for, topics, both) = apart(ctx, asked_for, topics).await?;
+    responses.extend(both.iter().map(|topic| {
+        refused(topic, &TopicError::BadRequest("the topic is named twice, by name and by id".to_owned()))
+    }));
     let make = move |ticket| Input::DeleteTopics(DeleteTopics { ticket, topics });
     let CatalogAnswer::Deleted(results) = ask_catalog(ctx, make).await? else {
         return Err(Broken::OtherAnswer);
@@ -48,6 +53,43 @@ pub(crate) async fn answer(
         Err(error) => refused(topic, &error),
     }));
     Ok(DeleteTopicsResponse { responses, ..Default::default() })
+}
+
+type Asked = Vec<DeleteTopicState>;
+
+/// Sorts out topics that are meant by their name and by their id: none of them is deleted, and each is answered once.
+async fn apart(
+    ctx: &Context,
+    asked: Asked,
+    topics: Vec<TopicRef>,
+) -> Result<(Asked, Vec<TopicRef>, Asked), Broken> {
+    let ids: Vec<_> = asked.iter().filter(|topic| topic.name.is_none()).map(|topic| topic.topic_id).collect();
+    if ids.is_empty() || ids.len() == asked.len() {
+        return Ok((asked, topics, Vec::new()));
+    }
+    let name = |shard: &Shard, id| Some((id, shard.catalog().topic(to_topic_id(id))?.name.clone()));
+    let named: Vec<_> =
+        ctx.host.peek(move |shard, _, _| ids.into_iter().filter_map(|id| name(shard, id)).collect()).await?;
+    let name_of = |topic: &DeleteTopicState| {
+        let by_id = named.iter().find(|(id, _)| *id == topic.topic_id).map(|(_, name)| name.clone());
+        topic.name.as_ref().map(String::from).or(by_id)
+    };
+    let names: Vec<Option<String>> = asked.iter().map(name_of).collect();
+    let (mut once, mut refs, mut both) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, (topic, reference)) in asked.into_iter().zip(topics).enumerate() {
+        let same = |other: &Option<String>| other.is_some() && *other == names[at];
+        match names.iter().filter(|other| same(other)).count() {
+            0 | 1 => {
+                once.push(topic);
+                refs.push(reference);
+            }
+            _ if topic.name.is_none() => {
+                both.push(DeleteTopicState { name: names[at].as_deref().map(Text::from), ..topic });
+            }
+            _ => {}
+        }
+    }
+    Ok((once, refs, both))
 }
 
 fn by_name(request: DeleteTopicsRequest) -> Vec<DeleteTopicState> {

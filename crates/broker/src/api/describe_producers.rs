@@ -28,11 +28,17 @@ pub(crate) async fn answer(
 fn describe(shard: &Shard, topic: &Text, partition_index: i32) -> PartitionResponse {
     let place = shard.catalog().partition_named(topic, partition_index);
     let Some(partition) = place.and_then(|at| shard.partitions().get(at)) else {
-        let code = match check_name(topic) {
-            Ok(()) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-            Err(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
+        let (code, why) = match check_name(topic) {
+            Ok(()) => (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition"),
+            Err(_) => (ErrorCode::INVALID_TOPIC_EXCEPTION, "this is no name of a topic"),
         };
-        return PartitionResponse { partition_index, error_code: code.0, ..Default::default() };
+        let error_message = Some(Text::from_static(why));
+        return PartitionResponse {
+            partition_index,
+            error_code: code.0,
+            error_message,
+            ..Default::default()
+        };
     };
     let active_producers = partition.producers().map(producer).collect();
     PartitionResponse { partition_index, active_producers, ..Default::default() }

@@ -9,6 +9,8 @@ use ottla_wire::{ErrorCode, Text};
 /// Key types: a group, a transactional id.
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
+/// What is said of no error.
+const NONE: Text = Text::from_static("NONE");
 
 pub(crate) async fn answer(
     ctx: &Context,
@@ -50,7 +52,8 @@ fn find(ctx: &Context, key: Text, served: bool) -> Coordinator {
 fn one(found: Coordinator) -> FindCoordinatorResponse {
     FindCoordinatorResponse {
         error_code: found.error_code,
-        error_message: found.error_message,
+        // Kafka names the error here even where there is none.
+        error_message: Some(found.error_message.filter(|text| !text.is_empty()).unwrap_or(NONE)),
         node_id: found.node_id,
         host: found.host,
         port: found.port,

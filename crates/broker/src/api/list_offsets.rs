@@ -1,6 +1,7 @@
 //! ListOffsets 1-11: the ends of a partition, and the first record of a time.
 //! Left out: tiered storage, so -4 (earliest local) is the earliest offset, and -5 and -6 (tiered) find nothing.
 
+use super::place::check_epoch;
 use super::stored;
 use super::subject::{Partition, Reason};
 use crate::context::{Caller, Context};
@@ -78,9 +79,7 @@ impl Ask {
         let at = shard.catalog().partition_named(&self.topic, self.asked.partition_index);
         let partition = at.and_then(|at| shard.partitions().get(at));
         let partition = partition.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-        if self.asked.current_leader_epoch > LEADER_EPOCH {
-            return Err(ErrorCode::UNKNOWN_LEADER_EPOCH);
-        }
+        check_epoch(self.asked.current_leader_epoch)?;
         let wanted = self.wanted.ok_or(ErrorCode::UNSUPPORTED_VERSION)?;
         Ok(find(partition, wanted, from, self.isolation))
     }
@@ -88,6 +87,7 @@ impl Ask {
     fn refused(&self, ctx: &Context, code: ErrorCode) -> ListOffsetsPartitionResponse {
         let why = match code {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => "there is no such partition",
+            ErrorCode::FENCED_LEADER_EPOCH => "the leader epoch is below the broker's, which is 0",
             ErrorCode::UNKNOWN_LEADER_EPOCH => "the leader epoch is above the broker's, which is 0",
             ErrorCode::UNSUPPORTED_VERSION => "this version has no such special timestamp",
             _ => "a batch that may hold the answer cannot be read",

@@ -1,8 +1,8 @@
 //! OffsetForLeaderEpoch 2-4: where a leader epoch ends. There is one epoch here, and it has not ended.
 
+use super::place::check_epoch;
 use crate::context::{Caller, Context};
 use ottla_core::Shard;
-use ottla_core::partition::LEADER_EPOCH;
 use ottla_wire::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use ottla_wire::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 use ottla_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
@@ -33,8 +33,8 @@ fn end(shard: &Shard, topic: &Text, asked: &OffsetForLeaderPartition) -> EpochEn
     let Some(partition) = place.and_then(|at| shard.partitions().get(at)) else {
         return refused(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
     };
-    if asked.current_leader_epoch > LEADER_EPOCH {
-        return refused(ErrorCode::UNKNOWN_LEADER_EPOCH);
+    if let Err(code) = check_epoch(asked.current_leader_epoch) {
+        return refused(code);
     }
     match partition.end_of_epoch(asked.leader_epoch) {
         Some((leader_epoch, end)) => EpochEndOffset { leader_epoch, end_offset: end.0, ..none },

@@ -198,7 +198,10 @@ impl Ask {
             }
             ProduceError::StaleEpoch => ErrorCode::INVALID_PRODUCER_EPOCH,
             ProduceError::NotInTransaction if self.version >= 11 => ErrorCode::TRANSACTION_ABORTABLE,
-            ProduceError::NotInTransaction | ProduceError::OutsideTransaction => ErrorCode::INVALID_TXN_STATE,
+            ProduceError::NotInTransaction => {
+                return Refusal::new(ErrorCode::INVALID_TXN_STATE, "the partition is not in a transaction");
+            }
+            ProduceError::OutsideTransaction => ErrorCode::INVALID_TXN_STATE,
             ProduceError::OutOfOrder => ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
             ProduceError::TooLarge { most } => {
                 let why = format!("the batch is larger than max.message.bytes, which is {most}");

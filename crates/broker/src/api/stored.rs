@@ -1,9 +1,10 @@
 //! The bytes of stored batches: from memory at once, from the disk without holding up other requests.
 
 use bytes::Bytes;
+use ottla_core::partition::LEADER_EPOCH;
 use ottla_store::LogReader;
 use ottla_types::record::{BatchPlace, Marker, StoredBatch};
-use ottla_wire::batch::{EndMarker, control_batch};
+use ottla_wire::batch::{EndMarker, control_batch, patch_leader_epoch};
 use std::io;
 
 /// The bytes of a batch as clients see them.
@@ -48,5 +49,7 @@ fn marker_bytes(marker: &Marker, offset: i64) -> Option<Bytes> {
         producer_epoch: marker.producer_epoch.0,
         coordinator_epoch: marker.coordinator_epoch,
     };
-    control_batch(&end, offset, marker.at.0).ok()
+    let mut batch = control_batch(&end, offset, marker.at.0).ok()?.to_vec();
+    patch_leader_epoch(&mut batch, LEADER_EPOCH);
+    Some(batch.into())
 }

@@ -3,7 +3,7 @@
 //! end in one record, so none can hang there.
 
 use super::place;
-use super::subject::Partition;
+use super::subject::{Partition, Reason};
 use crate::context::{Caller, Context};
 use ottla_core::ops::{MarkerError, TxnMarker, WriteTxnMarkers};
 use ottla_core::{Answer, Facts, Input, Refused};
@@ -22,7 +22,11 @@ pub(crate) async fn answer(
     _version: i16,
 ) -> Result<WriteTxnMarkersResponse, super::Broken> {
     let asked: Vec<(Text, i32)> = request.markers.iter().flat_map(named).collect();
-    let found = place::find(ctx, asked.clone()).await?;
+    let nobody: Vec<bool> = request.markers.iter().flat_map(|m| named(m).map(|_| is_nobody(m))).collect();
+    let mut found = place::find(ctx, asked.clone()).await?;
+    for (place, _) in found.iter_mut().zip(&nobody).filter(|(_, nobody)| **nobody) {
+        *place = None;
+    }
     let mut rest = found.iter();
     let markers: Vec<TxnMarker> = request.markers.iter().map(|marker| to_core(marker, &mut rest)).collect();
     let ask = move |ticket| Input::WriteTxnMarkers(WriteTxnMarkers { ticket, markers });
@@ -30,7 +34,13 @@ pub(crate) async fn answer(
         return Err(super::Broken::OtherAnswer);
     };
     let mut written = results.into_iter().flatten();
-    let mut codes = found.iter().zip(&asked).map(|(found, (topic, partition))| {
+    let places = found.iter().zip(&nobody);
+    let mut codes = places.zip(&asked).map(|((found, nobody), (topic, partition))| {
+        if *nobody {
+            let (code, why) = (ErrorCode::INVALID_REQUEST, "a marker needs a producer id and an epoch");
+            ctx.refused(Partition(topic, Uuid::ZERO, *partition), code, &Reason(None, why));
+            return code;
+        }
         let unknown = || {
             let (error, facts) = (MarkerError::UnknownPartition, Facts::None);
             Err(Refused { error, rule: Some("T-123"), facts })
@@ -54,6 +64,11 @@ pub(crate) async fn answer(
         }
     }
     Ok(response)
+}
+
+/// Whether a marker is of no producer.
+fn is_nobody(marker: &WritableTxnMarker) -> bool {
+    marker.producer_id < 0 || marker.producer_epoch < 0
 }
 
 fn named(marker: &WritableTxnMarker) -> impl Iterator<Item = (Text, i32)> {

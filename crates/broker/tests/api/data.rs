@@ -228,9 +228,15 @@ async fn bad_batches_are_refused_with_the_code_that_says_why() {
     let sound = records(2, Compression::None);
     let mut broken = sound.to_vec();
     broken[70] ^= 1;
+    let mut strange = sound.to_vec();
+    strange[16] = 3;
     let cases = [
         (Bytes::from(broken), ErrorCode::CORRUPT_MESSAGE),
-        (sound.slice(..sound.len() - 1), ErrorCode::CORRUPT_MESSAGE),
+        // Bytes that end before the batch does are no batch; a length or a format that no batch has is damage.
+        (sound.slice(..sound.len() - 1), ErrorCode::INVALID_RECORD),
+        (sound.slice(..7), ErrorCode::INVALID_RECORD),
+        (Bytes::from_static(&[0; 75]), ErrorCode::CORRUPT_MESSAGE),
+        (strange.into(), ErrorCode::CORRUPT_MESSAGE),
         (Bytes::from([sound.clone(), sound.clone()].concat()), ErrorCode::INVALID_RECORD),
         (Bytes::new(), ErrorCode::INVALID_RECORD),
         (records(100, Compression::None), ErrorCode::MESSAGE_TOO_LARGE),

@@ -4,7 +4,7 @@ use super::{
     CommitOffsets, DeleteOffsets, DeleteOffsetsError, NewOffset, OffsetAnswer, OffsetDeleteError,
     OffsetError, StageOffsets, TopicOffsets,
 };
-use crate::catalog::{Topic, TopicRef};
+use crate::catalog::Topic;
 use crate::effect::{Answer, Effects};
 use crate::hash::offsets_partition;
 use crate::refusal::{Facts, Refused};
@@ -132,16 +132,6 @@ impl Shard {
         ask: &DeleteOffsets,
         gone: &mut Vec<TopicPartition>,
     ) -> Result<Results<OffsetDeleteError>, DeleteOffsetsError> {
-        let exists = |(topic, partitions): &(TopicRef, Vec<i32>)| {
-            let topic = self.catalog.topic_by(topic);
-            topic.is_some_and(|topic| partitions.iter().any(|partition| topic.has(*partition)))
-        };
-        if !ask.topics.iter().any(exists) {
-            let unknown = |(_, asked): &(TopicRef, Vec<i32>)| {
-                asked.iter().map(|_| Err(OffsetDeleteError::UnknownPartition)).collect()
-            };
-            return Ok(ask.topics.iter().map(unknown).collect());
-        }
         let group = self.groups.get(&ask.group_id).ok_or(DeleteOffsetsError::UnknownGroup)?;
         if !group.is_empty() && !group.is_consumer() {
             return Err(DeleteOffsetsError::NotEmpty);

@@ -128,13 +128,13 @@ fn judge(
     if asked.producer_epoch < epoch {
         return stale();
     }
-    let last = epoch == ProducerEpoch(i16::MAX);
-    if asked.bumped && asked.producer_epoch == epoch && !last {
-        return if open { stale() } else { Ok(Marking::Done) };
+    let again = asked.bumped && asked.producer_epoch == epoch && epoch != ProducerEpoch(i16::MAX);
+    if again && open {
+        return stale();
     }
     if asked.coordinator_epoch < coordinator_epoch {
         let facts = Facts::Coordinator { given: asked.coordinator_epoch, current: coordinator_epoch };
         return Err(Refused::by("T-126", MarkerError::CoordinatorFenced, facts));
     }
-    Ok(Marking::Append)
+    Ok(if again { Marking::Done } else { Marking::Append })
 }

@@ -203,6 +203,15 @@ pub fn set_log_append_time(batch: &mut [u8], now: i64) {
     put(batch, CRC_AT, &crc.to_be_bytes());
 }
 
+/// Lets every record of a batch keep its own time: clears the bit, and makes a new checksum.
+pub fn set_create_time(batch: &mut [u8]) {
+    let Some([high, low]) = batch.get(ATTRIBUTES_AT..ATTRIBUTES_AT + 2) else { return };
+    let attributes = i16::from_be_bytes([*high, *low]) & !LOG_APPEND_TIME;
+    put(batch, ATTRIBUTES_AT, &attributes.to_be_bytes());
+    let crc = crc(batch);
+    put(batch, CRC_AT, &crc.to_be_bytes());
+}
+
 /// Fills in length and checksum of a batch that is complete otherwise.
 ///
 /// # Errors

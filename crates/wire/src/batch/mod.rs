@@ -14,7 +14,8 @@ pub use build::{BatchBuilder, NewRecord};
 pub use control::{ControlRecord, EndMarker, control_batch};
 pub use error::BatchError;
 pub use header::{
-    BatchHeader, HEADER_SIZE, patch_base_offset, patch_leader_epoch, seal, set_log_append_time, stamped,
+    BatchHeader, HEADER_SIZE, patch_base_offset, patch_leader_epoch, seal, set_create_time,
+    set_log_append_time, stamped,
 };
 pub use record::{Header, Headers, Record, RecordSet, Records as RecordIter};
 

@@ -48,10 +48,12 @@ async fn read(reader: &LogReader, plan: ReadPlan, isolation: Isolation) -> Parti
 
 /// A row without data. Its records are empty, never null: clients stumble over that (KAFKA-18646).
 pub(super) fn refused(code: ErrorCode) -> PartitionData {
+    let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
     PartitionData {
         error_code: code.0,
         high_watermark: -1,
-        aborted_transactions: None,
+        // Null, but of a partition that is not known Kafka says that there are none.
+        aborted_transactions: unknown.then(Vec::new),
         records: Some(Records::default()),
         ..Default::default()
     }

@@ -149,5 +149,9 @@ fn find<'a>(shard: &'a Shard, part: &Part) -> Result<(TopicPartition, &'a Partit
     if part.asked.current_leader_epoch > LEADER_EPOCH {
         return Err((ErrorCode::UNKNOWN_LEADER_EPOCH, "the leader epoch is above the broker's, which is 0"));
     }
+    if part.asked.last_fetched_epoch > LEADER_EPOCH {
+        let why = "the epoch of the last record is above the leader's, which is 0";
+        return Err((ErrorCode::OFFSET_OUT_OF_RANGE, why));
+    }
     Ok((at, partition))
 }

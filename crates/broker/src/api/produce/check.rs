@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_types::{BatchSummary, Millis, ProducerEpoch, ProducerId, TimestampType};
-use ottla_wire::batch::{Batch, BatchError, BatchHeader};
+use ottla_wire::batch::{Batch, BatchError, BatchHeader, set_create_time};
 use ottla_wire::codec::{CodecError, Compression};
 use ottla_wire::{ErrorCode, Records};
 use std::fmt::{self, Display};
@@ -89,6 +89,7 @@ impl From<BatchError> for Refusal {
 pub(super) fn check(records: Option<&Records>, version: i16) -> Result<Checked, Refusal> {
     let none = || Refusal::new(ErrorCode::INVALID_RECORD, "there is no record batch, and there must be one");
     let payload = records.filter(|records| !records.is_empty()).ok_or_else(none)?.to_bytes();
+    framing(&payload)?;
     let batch = Batch::only(&payload)?;
     let header = batch.header();
     if version < 7 && header.compression() == Ok(Compression::Zstd) {
@@ -98,9 +99,45 @@ pub(super) fn check(records: Option<&Records>, version: i16) -> Result<Checked, 
         let why = format!("the base offset is {}, and must be 0", header.base_offset);
         return Err(Refusal::new(ErrorCode::INVALID_RECORD, why));
     }
+    if header.producer_id >= 0 && header.producer_epoch < 0 {
+        let why = format!("the producer's epoch is {}", header.producer_epoch);
+        return Err(Refusal::new(ErrorCode::INVALID_PRODUCER_EPOCH, why));
+    }
     batch.validate_header()?;
     let keyless = first_keyless(&batch)?;
-    Ok(Checked { summary: summary(header), keyless, payload })
+    let summary = summary(header);
+    let payload = if header.is_log_append_time() { with_own_times(&payload) } else { payload };
+    Ok(Checked { summary, keyless, payload })
+}
+
+/// Whose time records carry is the topic's to say, not the client's.
+fn with_own_times(payload: &Bytes) -> Bytes {
+    let mut bytes = payload.to_vec();
+    set_create_time(&mut bytes);
+    bytes.into()
+}
+
+/// What Kafka looks at before it looks into a batch: bytes that end before the batch does are no batch at all, a length or a format
+/// that no batch has is damage.
+fn framing(bytes: &[u8]) -> Result<(), Refusal> {
+    const BEFORE_LENGTH: usize = 8;
+    const COUNTED_FROM: usize = 12;
+    const MAGIC_AT: usize = 16;
+    /// Of the oldest format.
+    const SHORTEST: i32 = 14;
+    let cut = || Refusal::new(ErrorCode::INVALID_RECORD, "the bytes end before the record batch does");
+    let length = bytes.get(BEFORE_LENGTH..).and_then(|rest| rest.first_chunk()).ok_or_else(cut)?;
+    let length = i32::from_be_bytes(*length);
+    if length < SHORTEST {
+        return Err(Refusal::new(ErrorCode::CORRUPT_MESSAGE, format!("a record batch of length {length}")));
+    }
+    if bytes.len() - COUNTED_FROM < length as usize {
+        return Err(cut());
+    }
+    match bytes.get(MAGIC_AT) {
+        Some(0..=2) => Ok(()),
+        magic => Err(Refusal::new(ErrorCode::CORRUPT_MESSAGE, format!("record format {magic:?}"))),
+    }
 }
 
 /// Walks the records: their form, their numbering, and which is the first without a key.
@@ -126,11 +163,7 @@ fn summary(header: &BatchHeader) -> BatchSummary {
         record_count: header.record_count,
         base_timestamp: Millis(header.base_timestamp),
         max_timestamp: Millis(header.max_timestamp),
-        timestamp_type: if header.is_log_append_time() {
-            TimestampType::LogAppendTime
-        } else {
-            TimestampType::CreateTime
-        },
+        timestamp_type: TimestampType::CreateTime,
         producer_id: ProducerId(header.producer_id),
         producer_epoch: ProducerEpoch(header.producer_epoch),
         base_sequence: header.base_sequence,

@@ -1,0 +1,186 @@
+//! Connections to a broker: frames out, frames in.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ottla_microscope::json::{self, Options};
+use ottla_wire::{ApiInfo, Versions, Writer};
+use serde_json::Value;
+
+/// An answer is waited for so long; then there is none.
+const LIMIT: Duration = Duration::from_secs(4);
+/// What the client calls itself.
+const CLIENT: &str = "conformance";
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The body of the answer.
+    Answer(Value),
+    /// The broker closed the connection.
+    Closed,
+    /// Nothing, for as long as one can wait.
+    Silence,
+}
+
+/// A request whose answer is due.
+struct Due {
+    id: i32,
+    api: &'static ApiInfo,
+    version: i16,
+}
+
+struct Connection {
+    stream: TcpStream,
+    due: VecDeque<Due>,
+}
+
+/// A broker, and the connections to it by name.
+pub struct Peer {
+    address: SocketAddr,
+    connections: BTreeMap<String, Connection>,
+    next: i32,
+}
+
+impl Peer {
+    /// A broker at an address; nothing is connected yet.
+    pub fn new(address: SocketAddr) -> Peer {
+        Peer { address, connections: BTreeMap::new(), next: 1 }
+    }
+
+    /// What the broker says it serves, by the number of the API.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn served(&mut self) -> Result<BTreeMap<i16, Versions>, String> {
+        let api = ottla_wire::ApiKey::API_VERSIONS.info().ok_or("no ApiVersions")?;
+        self.send("served", (api, 0), &[])?;
+        let Outcome::Answer(answer) = self.receive("served")? else {
+            return Err(format!("{} does not say what it serves", self.address));
+        };
+        let number = |row: &Value, name: &str| row[name].as_i64().unwrap_or(-1) as i16;
+        let rows = answer["apiKeys"].as_array().into_iter().flatten();
+        let ranges = rows.map(|row| {
+            (number(row, "apiKey"), Versions::new(number(row, "minVersion"), number(row, "maxVersion")))
+        });
+        Ok(ranges.collect())
+    }
+
+    /// Forgets every connection.
+    pub fn hang_up(&mut self) {
+        self.connections.clear();
+    }
+
+    /// Forgets every connection and goes on with the broker at another address.
+    pub fn moved(&mut self, address: SocketAddr) {
+        self.hang_up();
+        self.address = address;
+    }
+
+    /// Sends a request: the body without header, and how many of the frame's last bytes are left out.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub fn send(
+        &mut self,
+        name: &str,
+        (api, version): (&'static ApiInfo, i16),
+        body: &[u8],
+    ) -> Result<(), String> {
+        let id = self.next;
+        self.next += 1;
+        let frame = framed(api, version, id, body)?;
+        if !self.connections.contains_key(name) {
+            let stream = TcpStream::connect_timeout(&self.address, LIMIT)
+                .and_then(|stream| {
+                    stream.set_read_timeout(Some(LIMIT))?;
+                    stream.set_nodelay(true)?;
+                    Ok(stream)
+                })
+                .map_err(|e| format!("cannot connect to {}: {e}", self.address))?;
+            self.connections.insert(name.to_owned(), Connection { stream, due: VecDeque::new() });
+        }
+        let Some(connection) = self.connections.get_mut(name) else { return Ok(()) };
+        connection.due.push_back(Due { id, api, version });
+        // A broker that has hung up shows when its answer is read.
+        let _ = connection.stream.write_all(&frame);
+        Ok(())
+    }
+
+    /// Takes the oldest answer that is due on a connection. A connection that was closed, or that says nothing, is given up.
+    ///
+    /// # Errors
+    /// No answer is due, or what came is not the answer.
+    pub fn receive(&mut self, name: &str) -> Result<Outcome, String> {
+        let connection = self.connections.get_mut(name).ok_or_else(|| format!("{name} is not connected"))?;
+        let due = connection.due.pop_front().ok_or_else(|| format!("no answer is due on {name}"))?;
+        let frame = match read(&mut connection.stream) {
+            Ok(frame) => frame,
+            Err(outcome) => {
+                self.connections.remove(name);
+                return Ok(outcome);
+            }
+        };
+        answer(&due, &frame)
+    }
+
+    /// Forgets that an answer is due, of a request that has none.
+    pub fn no_answer(&mut self, name: &str) {
+        if let Some(connection) = self.connections.get_mut(name) {
+            connection.due.pop_back();
+        }
+    }
+}
+
+fn framed(api: &ApiInfo, version: i16, id: i32, body: &[u8]) -> Result<Vec<u8>, String> {
+    let header = api.request_header_version(version);
+    let mut w = Writer::with_capacity(body.len() + 64);
+    w.i16(api.key.0);
+    w.i16(version);
+    w.i32(id);
+    if header >= 1 {
+        w.str(false, CLIENT, &ottla_wire::At("RequestHeader", "ClientId")).map_err(|e| e.to_string())?;
+    }
+    if header >= 2 {
+        w.uvarint(0);
+    }
+    let header = w.into_bytes();
+    let size = i32::try_from(header.len() + body.len()).map_err(|e| e.to_string())?;
+    Ok([&size.to_be_bytes()[..], &header, body].concat())
+}
+
+fn read(stream: &mut TcpStream) -> Result<Bytes, Outcome> {
+    let mut size = [0; 4];
+    stream.read_exact(&mut size).map_err(ended)?;
+    let length = usize::try_from(i32::from_be_bytes(size)).ok().filter(|length| *length <= 64 << 20);
+    let length = length.ok_or(Outcome::Closed)?;
+    let mut frame = vec![0; 4 + length];
+    frame[..4].copy_from_slice(&size);
+    stream.read_exact(&mut frame[4..]).map_err(ended)?;
+    Ok(frame.into())
+}
+
+fn ended(error: std::io::Error) -> Outcome {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Outcome::Silence,
+        _ => Outcome::Closed,
+    }
+}
+
+/// An answer to ApiVersions in a version that the broker does not serve is one of version 0.
+fn answer(due: &Due, frame: &Bytes) -> Result<Outcome, String> {
+    let options = Options { opened: true };
+    let read = json::decode_response(due.api, due.version, frame, options);
+    let read = read.or_else(|error| match due.api.key {
+        ottla_wire::ApiKey::API_VERSIONS => json::decode_response(due.api, 0, frame, options),
+        _ => Err(error),
+    });
+    let mut shown = read.map_err(|e| format!("the answer to {} v{}: {e}", due.api.name, due.version))?;
+    match shown["correlationId"].as_i64() {
+        Some(id) if id == i64::from(due.id) => Ok(Outcome::Answer(shown["body"].take())),
+        id => Err(format!("{} v{} was answered for {id:?}, not {}", due.api.name, due.version, due.id)),
+    }
+}

@@ -1,0 +1,101 @@
+//! The two brokers of a run, each on a folder of its own.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ottla_conformance::normal::Rules;
+use ottla_conformance::peer::Peer;
+use ottla_conformance::player::{Manners, Player};
+use ottla_conformance::suite::SETTINGS;
+use ottla_wire::{ApiInfo, Versions};
+
+use crate::e2e::broker;
+use crate::kafka;
+use crate::process::{self, Guard};
+
+/// Kafka answers a change of topics or configuration before its broker has heard of it from its controller.
+const SETTLE: Duration = Duration::from_millis(120);
+
+/// Settings of Kafka alone: as many partitions of committed offsets as it has if nothing is said, so that a group is in the same.
+const KAFKAS: [(&str, &str); 1] = [("offsets.topic.num.partitions", "50")];
+
+/// Apache Kafka.
+pub(super) struct Kafka {
+    port: u16,
+    _node: kafka::Node,
+}
+
+impl Kafka {
+    /// Starts a node on a fresh folder.
+    pub(super) fn start() -> Result<Kafka, String> {
+        let port = process::free_port()?;
+        let folder = kafka::fresh_folder("node-conformance")?;
+        let settings = SETTINGS.into_iter().chain(KAFKAS);
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let node = kafka::start(&kafka::Options { port, advertised: port, folder, settings })?;
+        Ok(Kafka { port, _node: node })
+    }
+
+    /// Somebody who plays on it.
+    pub(super) fn player<'a>(
+        &self,
+        rules: &'a Rules,
+        served: &'a dyn Fn(&ApiInfo) -> Versions,
+    ) -> Player<'a> {
+        let peer = Peer::new(process::local(self.port));
+        Player::new(peer, Manners { settle: SETTLE }, rules, served)
+    }
+}
+
+/// Ottla, the binary.
+pub(super) struct Ottla {
+    binary: PathBuf,
+    port: u16,
+    folder: PathBuf,
+    guard: Option<Guard>,
+}
+
+impl Ottla {
+    /// Builds it and starts it on a fresh folder.
+    pub(super) fn start() -> Result<Ottla, String> {
+        let root = process::root();
+        process::run(&root, &["cargo", "build", "--quiet", "-p", "ottla"])?;
+        let binary = root.join("target/debug/ottla");
+        let (folder, port) = (root.join("target/e2e/conformance"), process::free_port()?);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|e| format!("cannot empty {}: {e}", folder.display()))?;
+        }
+        fs::create_dir_all(root.join("target/e2e")).map_err(|e| format!("cannot make target/e2e: {e}"))?;
+        let mut ottla = Ottla { binary, port, folder, guard: None };
+        ottla.restart()?;
+        Ok(ottla)
+    }
+
+    /// Kills it, if it runs (`kill -9`), and starts it on what it left.
+    pub(super) fn restart(&mut self) -> Result<SocketAddr, String> {
+        if let Some(guard) = self.guard.take() {
+            guard.kill();
+        }
+        let log = self.folder.with_extension("log");
+        self.guard = Some(broker::serve(&self.binary, self.port, self.port, &self.folder, &log)?);
+        Ok(process::local(self.port))
+    }
+
+    /// A connection to it.
+    pub(super) fn peer(&self) -> Peer {
+        Peer::new(process::local(self.port))
+    }
+
+    /// Somebody who plays on it, and may restart it.
+    pub(super) fn player<'a>(
+        &'a mut self,
+        rules: &'a Rules,
+        served: &'a dyn Fn(&ApiInfo) -> Versions,
+    ) -> Player<'a> {
+        let mut player = Player::new(self.peer(), Manners::default(), rules, served);
+        player.on_restart(Box::new(move || self.restart().map(Some)));
+        player
+    }
+}
