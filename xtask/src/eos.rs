@@ -105,14 +105,12 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let (mut all, mut round, mut failed) = (Tally::default(), seed, Vec::new());
     while all.deeds.broker_kills < options.kills {
         let kills = options.round.clamp(1, options.kills - all.deeds.broker_kills);
-        match one_round(options, round, kills) {
-            Ok(tally) => all.add(tally),
-            Err(error) => {
-                println!("eos: {error}");
-                failed.push(round);
-                // What it killed does not count; but it must come to an end.
-                all.deeds.broker_kills += kills;
-            }
+        let (tally, good) = one_round(options, round, kills)?;
+        // A round that breaks off before its first kill must come to an end too.
+        all.deeds.broker_kills += u64::from(tally.deeds.broker_kills == 0);
+        all.add(tally);
+        if !good {
+            failed.push(round);
         }
         round += 1;
     }
@@ -130,25 +128,27 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-/// One round on an empty folder.
-fn one_round(options: &Options, seed: u64, kills: u64) -> Result<Tally, String> {
+/// One round on an empty folder, and whether it was good.
+fn one_round(options: &Options, seed: u64, kills: u64) -> Result<(Tally, bool), String> {
     let (started, folder) = (Instant::now(), fresh_folder(seed)?);
-    let told = |error: String| format!("seed {seed}: {error}; logs are in {}", folder.display());
-    let (tally, found) = execute(options, seed, kills, &folder).map_err(told)?;
+    let (tally, found) = execute(options, seed, kills, &folder)
+        .map_err(|error| format!("seed {seed}: {error}; logs are in {}", folder.display()))?;
     println!("eos: seed {seed}, {} s: {}", started.elapsed().as_secs(), tally.tell());
     for finding in found.iter().take(30) {
         println!("eos: {finding}");
     }
-    match found.len() {
-        0 => fs::remove_dir_all(&folder)
-            .map_err(|e| format!("cannot remove {}: {e}", folder.display()))
-            .map(|()| tally),
-        count => Err(told(format!("{count} findings"))),
+    if found.is_empty() {
+        fs::remove_dir_all(&folder).map_err(|e| format!("cannot remove {}: {e}", folder.display()))?;
+    } else {
+        println!("eos: seed {seed}: {} findings; logs are in {}", found.len(), folder.display());
     }
+    Ok((tally, found.is_empty()))
 }
 
+/// What happened, and what is wrong with it.
 fn execute(options: &Options, seed: u64, kills: u64, folder: &Path) -> Result<(Tally, Vec<String>), String> {
     let broker = Broker::start(&options.against, options.binary.clone(), folder)?;
+    let title = broker.title.clone();
     let scene = Scene { folder: folder.to_owned(), bootstrap: broker.bootstrap(), ledger: Ledger::default() };
     let partitions = options.partitions.to_string();
     for topic in [INPUT, OUTPUT, MIX] {
@@ -156,26 +156,32 @@ fn execute(options: &Options, seed: u64, kills: u64, folder: &Path) -> Result<(T
         scene.ask(Client::FranzGo, &words, Duration::from_secs(60))?;
     }
     let mut pipeline = Pipeline::start(options, &scene, broker, Chance::new(seed))?;
-    pipeline.run_with_kills(kills)?;
-    let (fed, deeds, broker) = pipeline.drain()?;
-    read_back(&scene)?;
+    let ran = pipeline.run_with_kills(kills).and_then(|()| pipeline.drain());
+    pipeline.dismiss();
+    let read = read_back(&scene);
+    let (records, deeds) = (pipeline.fed, pipeline.deeds);
+    drop(pipeline);
     let text = scene.ledger.text();
     let history = folder.join("history.jsonl");
     fs::write(&history, &text).map_err(|e| format!("cannot write {}: {e}", history.display()))?;
-    let found = judged(&text)?;
+    let mut found: Vec<String> = [ran, read].into_iter().filter_map(Result::err).collect();
+    found.extend(checked(&text)?);
+    found.extend(judged(&text)?);
     let (committed, aborted) = scene.ledger.transactions();
     let lines = text.lines().count() as u64;
-    Ok((Tally { title: broker.title, records: fed, lines, committed, aborted, deeds }, found))
+    Ok((Tally { title, records, lines, committed, aborted, deeds }, found))
 }
 
-/// What either judge finds.
-fn judged(text: &str) -> Result<Vec<String>, String> {
+/// What the checker finds.
+fn checked(text: &str) -> Result<Vec<String>, String> {
     let mut reader = Reader::new();
     reader.add(text).map_err(|e| format!("what the programs said is no history: {e}"))?;
-    let mut found: Vec<String> =
-        ottla_checker::check(&reader.finish()).iter().map(ToString::to_string).collect();
-    found.extend(check::judge(&told::history(text)?).iter().map(ToString::to_string));
-    Ok(found)
+    Ok(ottla_checker::check(&reader.finish()).iter().map(ToString::to_string).collect())
+}
+
+/// What the judge of the pipeline finds.
+fn judged(text: &str) -> Result<Vec<String>, String> {
+    Ok(check::judge(&told::history(text)?).iter().map(ToString::to_string).collect())
 }
 
 /// Reads back all there is, with both clients.
@@ -230,10 +236,11 @@ READ{"event":"drained","process":"a reads eos-output","op":1,"key":"eos-output/0
 
     #[test]
     fn both_judges_are_asked() {
-        let told = judged(&LOST.trim().replace("READ", &format!("{READ}\n"))).unwrap();
-        assert_eq!(told, [] as [String; 0]);
-        let found = judged(&LOST.trim().replace("READ", "")).unwrap();
-        let has = |text: &str| found.iter().any(|finding| finding.starts_with(text));
-        assert!(has("unseen: ") && has("lost: "), "{found:?}");
+        let whole = LOST.trim().replace("READ", &format!("{READ}\n"));
+        assert_eq!([checked(&whole).unwrap(), judged(&whole).unwrap()].concat(), [] as [String; 0]);
+        let spoilt = LOST.trim().replace("READ", "");
+        let (found, more) = (checked(&spoilt).unwrap(), judged(&spoilt).unwrap());
+        assert!(found.iter().any(|finding| finding.starts_with("unseen: ")), "{found:?}");
+        assert!(more.iter().any(|finding| finding.starts_with("lost: ")), "{more:?}");
     }
 }

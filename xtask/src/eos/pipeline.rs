@@ -291,9 +291,8 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Lets everything be moved, then ends all programs in peace. Returns how many values were asked for, what was done, and the
-    /// broker.
-    pub(crate) fn drain(mut self) -> Result<(u64, Deeds, Broker), String> {
+    /// Lets everything be moved.
+    pub(crate) fn drain(&mut self) -> Result<(), String> {
         self.filler.close();
         while !self.filler.has_ended()? {
             self.watch()?;
@@ -307,12 +306,18 @@ impl<'a> Pipeline<'a> {
         let good = |what: &str, e: String| format!("{what} {e}");
         self.filler.finish(STUCK).map_err(|e| good("the filler", e))?;
         drained.finish(STUCK).map_err(|e| good("the input is not consumed; drained", e))?;
-        for hand in self.crew {
+        Ok(())
+    }
+
+    /// Ends the crew in peace.
+    pub(crate) fn dismiss(&mut self) {
+        self.sleepers.clear();
+        self.zombies.clear();
+        for hand in &mut self.crew {
             hand.running.resume();
             // One that gives up now may leave a transaction open, which has to time out: the readers wait for that.
             self.deeds.restarts += u64::from(hand.running.finish(STUCK).is_err());
         }
-        Ok((self.fed, self.deeds, self.broker))
     }
 
     /// What has to be looked after while waiting.

@@ -289,15 +289,15 @@ impl Running {
     }
 
     /// Closes its stdin and waits for a good end.
-    pub(crate) fn finish(mut self, limit: Duration) -> Result<(), String> {
+    pub(crate) fn finish(&mut self, limit: Duration) -> Result<(), String> {
         self.close();
-        let status = self.guard.wait(Instant::now() + limit)?;
-        drop(self.guard);
-        self.reader.map(JoinHandle::join);
-        match status {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("ended with {status}")),
-            None => Err(format!("no end after {} s", limit.as_secs())),
+        let Some(status) = self.guard.wait(Instant::now() + limit)? else {
+            return Err(format!("no end after {} s", limit.as_secs()));
+        };
+        self.reader.take().map(JoinHandle::join);
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("ended with {status}")),
         }
     }
 }
