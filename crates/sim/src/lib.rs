@@ -17,6 +17,7 @@ mod pipe;
 mod plan;
 mod reader;
 mod records;
+mod scrapper;
 mod sender;
 mod trace;
 mod transactor;
@@ -135,6 +136,9 @@ async fn work(world: &Arc<World>, chance: &mut Chance) {
     }
     for number in 0..crew.consumers {
         clients.spawn(reader::consume(Arc::clone(world), number, chance.fork()));
+    }
+    for number in 0..crew.scrappers {
+        clients.spawn(scrapper::run(Arc::clone(world), number, chance.fork()));
     }
     let nemesis = tokio::spawn(nemesis::run(Arc::clone(world), chance.fork()));
     let all = async {

@@ -104,11 +104,12 @@ impl Machine {
             self.world.say(format_args!("machine: {fate:?}"));
             match fate {
                 Fate::Over => return,
-                Fate::Power => {
+                // A log that leaves syncs to the system promises nothing about the machine.
+                Fate::Power if !self.world.plan.lazy => {
                     count(&self.world.figures.power);
                     self.medium = self.medium.crash();
                 }
-                Fate::Killed | Fate::Stopped => self.medium = self.medium.restart(),
+                Fate::Power | Fate::Killed | Fate::Stopped => self.medium = self.medium.restart(),
             }
             self.wall = self.next_wall();
             sleep(ms(self.chance.within(1..400))).await;
@@ -145,6 +146,8 @@ impl Machine {
                 if self.medium.is_alive() && !self.full {
                     self.world.find(format!("the log does not open: {error}"));
                 }
+                // It may have written a group of its own where one was lost: positions say nothing any more.
+                self.dumps.clear();
                 self.full = false;
                 self.medium.set_capacity(u64::MAX);
                 None

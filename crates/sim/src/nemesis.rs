@@ -22,7 +22,6 @@ pub(crate) async fn run(world: Arc<World>, mut chance: Chance) {
 }
 
 async fn strike(world: &World, chance: &mut Chance) {
-    // Nobody obeys once the run is over.
     let order = |order| world.order(order);
     match chance.within(0..10) {
         0..=3 => order(Order::Disk(chance.within(1..12), Fault::Crash)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ottla_broker::host::HostOptions;
 use ottla_core::config::Settings;
-use ottla_store::Options;
+use ottla_store::{Durability, Options};
 
 use crate::chance::Chance;
 use crate::pipe::Latency;
@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     segment_size: u64,
     recent: usize,
     zero_fill: bool,
+    /// Syncs are left to the system: what was acknowledged survives the process, not the machine.
+    pub(crate) lazy: bool,
     snapshot_every: u64,
     rebalance_delay: u64,
 }
@@ -38,6 +40,8 @@ pub(crate) struct Crew {
     pub(crate) members: u64,
     pub(crate) readers: u64,
     pub(crate) consumers: u64,
+    /// Those whose data comes and goes.
+    pub(crate) scrappers: u64,
     /// Operations that each does.
     pub(crate) ops: u64,
 }
@@ -67,6 +71,7 @@ impl Plan {
             members: c.pick(&[0, 0, 1, 2, 3]),
             readers: c.within(1..4),
             consumers: c.pick(&[0, 0, 1, 2]),
+            scrappers: c.pick(&[0, 0, 1, 2]),
             ops: c.within(4..20),
         };
         let faults = Faults {
@@ -87,6 +92,7 @@ impl Plan {
             segment_size: c.pick(&[64 << 10, 64 << 10, 256 << 10, 1 << 20]),
             recent: c.pick(&[0, 16 << 10, 1 << 20]),
             zero_fill: c.per_mille(200),
+            lazy: c.per_mille(100),
             snapshot_every: c.pick(&[16 << 10, 64 << 10, 256 << 10, 64 << 20]),
             rebalance_delay: c.pick(&[0, 100, 1000]),
         }
@@ -98,6 +104,7 @@ impl Plan {
             recent: self.recent,
             zero_fill: self.zero_fill,
             threads: false,
+            durability: if self.lazy { Durability::Os } else { Durability::Sync },
             log_id: Some(self.seed ^ 0x10_6d),
             ..Options::disk()
         };

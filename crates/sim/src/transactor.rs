@@ -7,7 +7,7 @@ use ottla_checker::{Ending, Kind, OpId, Outcome, Process};
 use crate::chance::Chance;
 use crate::client::Client;
 use crate::plan::ms;
-use crate::txn::{Producer, Trouble};
+use crate::txn::{Batches, Producer, Trouble};
 use crate::world::{IN, LOG, Place, World, rest};
 
 /// What a client does after an operation.
@@ -156,14 +156,21 @@ pub(crate) async fn finish(
 
 async fn write(producer: &mut Producer, op: OpId) -> Result<(), Trouble> {
     let world = Arc::clone(&producer.client.world);
-    for _ in 0..producer.client.chance.within(1..5) {
-        let chance = &mut producer.client.chance;
-        let topic = chance.pick(&[IN, LOG, LOG]);
-        let place = Place { topic, partition: chance.within(0..world.plan.partitions as u64) as i32 };
-        let values = world.fresh_values(chance.within(1..4));
-        let key = world.key(place);
-        values.iter().for_each(|fresh| world.history().write(op, key, fresh.value));
-        producer.produce(op, place, &values).await?;
+    for _ in 0..producer.client.chance.within(1..4) {
+        let mut batches = Batches::new();
+        for _ in 0..producer.client.chance.pick(&[1, 1, 2, 3]) {
+            let chance = &mut producer.client.chance;
+            let topic = chance.pick(&[IN, LOG, LOG]);
+            let place = Place { topic, partition: chance.within(0..world.plan.partitions as u64) as i32 };
+            let many = chance.within(1..4);
+            if !batches.contains_key(&place) {
+                let values = world.fresh_values(many);
+                let key = world.key(place);
+                values.iter().for_each(|fresh| world.history().write(op, key, fresh.value));
+                batches.insert(place, values);
+            }
+        }
+        producer.produce(op, &batches).await?;
     }
     Ok(())
 }

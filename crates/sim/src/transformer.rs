@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::fetch::{Cursor, Fetched};
 use crate::member::{Member, Standing, committed};
 use crate::transactor::{Habit, Whim, finish, whim};
-use crate::txn::{Producer, Trouble};
+use crate::txn::{Batches, Producer, Trouble};
 use crate::world::{IN, OUT, Place, World, rest};
 
 /// How it comes to its partitions.
@@ -164,6 +164,7 @@ impl Worker {
             let target = (given.offset % i64::from(world.plan.partitions)) as i32;
             by_target.entry(target).or_default().push(given);
         }
+        let mut batches = Batches::new();
         for (partition, inputs) in by_target {
             let place = Place { topic: OUT, partition };
             let values = world.fresh_values(inputs.len() as u64);
@@ -172,7 +173,14 @@ impl Worker {
                 let from = (world.key(input.place), input.offset);
                 world.history().write_from(op, key, fresh.value, from);
             }
-            self.producer.produce(op, place, &values).await?;
+            batches.insert(place, values);
+        }
+        if self.client.chance.per_mille(500) {
+            self.producer.produce(op, &batches).await?;
+        } else {
+            for (place, values) in batches {
+                self.producer.produce(op, &[(place, values)].into()).await?;
+            }
         }
         let standing = match &self.member {
             Some(member) => member.standing.clone(),

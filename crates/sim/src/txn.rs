@@ -6,12 +6,13 @@ use std::time::Duration;
 use ottla_checker::OpId;
 use ottla_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use ottla_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use ottla_wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 use ottla_wire::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest,
-    TxnOffsetCommitRequest,
+    ProduceResponse, TxnOffsetCommitRequest,
 };
 use ottla_wire::{ErrorCode, Records};
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ use crate::client::{Care, Client, Lost};
 use crate::member::Standing;
 use crate::plan::ms;
 use crate::records::{self, Fresh, Sender};
-use crate::world::{Place, count};
+use crate::world::{Place, TOPICS, World, count};
 
 /// Why a step of a transaction did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,9 @@ pub(crate) enum Trouble {
         doubt: bool,
     },
 }
+
+/// Values for each place.
+pub(crate) type Batches = BTreeMap<Place, Vec<Fresh>>;
 
 /// How long a client tries.
 const TRIES: Duration = Duration::from_secs(12);
@@ -96,75 +100,96 @@ impl Producer {
         Ok(())
     }
 
-    /// Sends values to a place, in one batch, and notes where they landed.
-    pub(crate) async fn produce(&mut self, op: OpId, place: Place, values: &[Fresh]) -> Result<(), Trouble> {
+    /// Sends batches of values, one for each place, in one request, and notes where they landed.
+    pub(crate) async fn produce(&mut self, op: OpId, batches: &Batches) -> Result<(), Trouble> {
         self.begun.get_or_insert_with(Instant::now);
-        if !self.second && !self.added.contains(&place) {
-            self.add_partition(place).await?;
+        if !self.second {
+            self.add_partitions(batches.keys().copied().collect()).await?;
         }
-        let sequence = self.sequences.get(&place).copied().unwrap_or(0);
-        let sender = Sender { id: self.producer, epoch: self.epoch, transactional: true };
-        let batch = records::batch(sender, sequence, values, &mut self.client.chance);
+        let request = self.produce_request(batches);
         let version = self.client.chance.within(if self.second { 12..14 } else { 8..12 }) as i16;
-        let world = self.client.world.clone();
-        let partition = PartitionProduceData {
-            index: place.partition,
-            records: Some(Records::from(batch)),
-            ..Default::default()
-        };
-        let topic = TopicProduceData {
-            name: place.name().into(),
-            topic_id: world.topic_id(place.topic),
-            partition_data: vec![partition],
-            ..Default::default()
-        };
-        let request = ProduceRequest {
-            transactional_id: Some(self.id.as_str().into()),
-            acks: -1,
-            timeout_ms: 5000,
-            topic_data: vec![topic],
-            ..Default::default()
-        };
         let care = if self.second { Care::Ghost } else { Care::Late };
-        self.added.insert(place);
         let settled = self.client.settle(&request, version, care, self.until()).await;
         let settled = settled.map_err(|_| Trouble::Doubt)?;
-        let landed = settled.answer.responses.iter().flat_map(|topic| &topic.partition_responses).next();
-        let Some(landed) = landed else { return Err(self.impossible(op, "an empty answer to Produce")) };
-        match ErrorCode(landed.error_code) {
-            ErrorCode::NONE => {}
-            code => return Err(self.trouble(code, settled.doubt, "Produce")),
-        }
-        self.sequences.insert(place, sequence + values.len() as i32);
-        let mut history = world.history();
-        for (fresh, offset) in values.iter().zip(landed.base_offset..) {
-            history.ack(op, fresh.value, offset);
+        for (place, values) in batches {
+            let Some(landed) = landed(&self.client.world, &settled.answer, *place) else {
+                return Err(self.impossible(op, "Produce is answered without a partition that was in it"));
+            };
+            match ErrorCode(landed.error_code) {
+                ErrorCode::NONE => {}
+                code => return Err(self.trouble(code, settled.doubt, "Produce")),
+            }
+            *self.sequences.entry(*place).or_default() += values.len() as i32;
+            let mut history = self.client.world.history();
+            for (fresh, offset) in values.iter().zip(landed.base_offset..) {
+                history.ack(op, fresh.value, offset);
+            }
         }
         Ok(())
     }
 
-    async fn add_partition(&mut self, place: Place) -> Result<(), Trouble> {
-        let topic = AddPartitionsToTxnTopic {
-            name: place.name().into(),
-            partitions: vec![place.partition].into(),
+    fn produce_request(&mut self, batches: &Batches) -> ProduceRequest {
+        let sender = Sender { id: self.producer, epoch: self.epoch, transactional: true };
+        let mut topics: Vec<TopicProduceData> = Vec::new();
+        for (place, values) in batches {
+            let sequence = self.sequences.get(place).copied().unwrap_or(0);
+            let batch = records::batch(sender, sequence, values, &mut self.client.chance);
+            if topics.last().is_none_or(|topic| topic.name.as_str() != place.name()) {
+                let topic_id = self.client.world.topic_id(place.topic);
+                let name = place.name().into();
+                topics.push(TopicProduceData { name, topic_id, ..Default::default() });
+            }
+            if let Some(topic) = topics.last_mut() {
+                topic.partition_data.push(PartitionProduceData {
+                    index: place.partition,
+                    records: Some(Records::from(batch)),
+                    ..Default::default()
+                });
+            }
+        }
+        ProduceRequest {
+            transactional_id: Some(self.id.as_str().into()),
+            acks: -1,
+            timeout_ms: 5000,
+            topic_data: topics,
             ..Default::default()
-        };
+        }
+    }
+
+    /// Tells of places that are new in the transaction.
+    async fn add_partitions(&mut self, mut places: BTreeSet<Place>) -> Result<(), Trouble> {
+        places.retain(|place| !self.added.contains(place));
+        if places.is_empty() {
+            return Ok(());
+        }
+        let topics = (0..TOPICS.len()).filter_map(|topic| {
+            let here = places.iter().filter(|place| place.topic == topic);
+            let partitions: Vec<i32> = here.map(|place| place.partition).collect();
+            let name = TOPICS[topic].into();
+            (!partitions.is_empty()).then(|| AddPartitionsToTxnTopic {
+                name,
+                partitions: partitions.into(),
+                ..Default::default()
+            })
+        });
         let request = AddPartitionsToTxnRequest {
             v3_and_below_transactional_id: self.id.as_str().into(),
             v3_and_below_producer_id: self.producer,
             v3_and_below_producer_epoch: self.epoch,
-            v3_and_below_topics: vec![topic],
+            v3_and_below_topics: topics.collect(),
             ..Default::default()
         };
         let version = self.client.chance.within(0..4) as i16;
         let settled = self.client.settle(&request, version, Care::Strict, self.until()).await;
         let settled = settled.map_err(|_| Trouble::Doubt)?;
         let results = settled.answer.results_by_topic_v3_and_below.iter();
-        let code = results.flat_map(|topic| &topic.results_by_partition).next();
-        match code.map(|result| ErrorCode(result.partition_error_code)) {
-            Some(ErrorCode::NONE) => Ok(()),
-            code => Err(self.trouble(code.unwrap_or_default(), settled.doubt, "AddPartitionsToTxn")),
+        let codes = results.flat_map(|topic| &topic.results_by_partition);
+        let mut codes = codes.map(|result| ErrorCode(result.partition_error_code));
+        if let Some(code) = codes.find(|code| *code != ErrorCode::NONE) {
+            return Err(self.trouble(code, settled.doubt, "AddPartitionsToTxn"));
         }
+        self.added.append(&mut places);
+        Ok(())
     }
 
     /// Puts a group's next offsets into the transaction.
@@ -312,4 +337,17 @@ impl Producer {
     fn ran_out(&self) -> bool {
         self.begun.is_some_and(|begun| begun.elapsed() + ms(1) >= ms(self.timeout))
     }
+}
+
+/// The row of an answer that is about a place.
+fn landed<'a>(
+    world: &World,
+    answer: &'a ProduceResponse,
+    place: Place,
+) -> Option<&'a PartitionProduceResponse> {
+    let here = |topic: &&TopicProduceResponse| {
+        topic.name.as_str() == place.name() || topic.topic_id == world.topic_id(place.topic)
+    };
+    let topic = answer.responses.iter().find(here)?;
+    topic.partition_responses.iter().find(|row| row.index == place.partition)
 }

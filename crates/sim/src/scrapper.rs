@@ -1,0 +1,81 @@
+//! Data that comes and goes: topics that are filled, emptied and deleted, so that segments are freed and snapshots written while
+//! everything else goes on. What it writes is in no history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ottla_wire::batch::{BatchBuilder, NewRecord};
+use ottla_wire::codec::Compression;
+use ottla_wire::messages::create_topics_request::CreatableTopic;
+use ottla_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use ottla_wire::messages::{CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ProduceRequest};
+use ottla_wire::{Records, Text};
+use tokio::time::Instant;
+
+use crate::chance::Chance;
+use crate::client::{Care, Client};
+use crate::world::{World, rest};
+
+/// Bytes of the values, at most.
+const LARGE: u64 = 12_000;
+
+/// Works off its operations. Whatever fails is left to the next one.
+pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
+    let mut client = Client::new(&world, format!("scrap{number}"), chance.fork());
+    let topic: Text = format!("scrap-{number}").as_str().into();
+    for _ in 0..2 * world.plan.crew.ops {
+        rest(&mut chance, 150).await;
+        match chance.within(0..10) {
+            0 | 1 => create(&mut client, &topic).await,
+            2 => delete_topic(&mut client, &topic).await,
+            3 | 4 => delete_records(&mut client, &topic).await,
+            _ => fill(&mut client, &topic).await,
+        }
+    }
+}
+
+fn until() -> Instant {
+    Instant::now() + Duration::from_secs(5)
+}
+
+async fn create(client: &mut Client, topic: &Text) {
+    let topic = CreatableTopic {
+        name: topic.clone(),
+        num_partitions: client.chance.within(1..4) as i32,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 5000, ..Default::default() };
+    let _ = client.settle(&request, 5, Care::Ghost, until()).await;
+}
+
+async fn delete_topic(client: &mut Client, topic: &Text) {
+    let request =
+        DeleteTopicsRequest { topic_names: vec![topic.clone()], timeout_ms: 5000, ..Default::default() };
+    let _ = client.settle(&request, 5, Care::Ghost, until()).await;
+}
+
+async fn delete_records(client: &mut Client, topic: &Text) {
+    // -1 stands for the high watermark.
+    let all = DeleteRecordsPartition { partition_index: 0, offset: -1, ..Default::default() };
+    let topic = DeleteRecordsTopic { name: topic.clone(), partitions: vec![all], ..Default::default() };
+    let request = DeleteRecordsRequest { topics: vec![topic], timeout_ms: 5000, ..Default::default() };
+    let _ = client.settle(&request, 2, Care::Ghost, until()).await;
+}
+
+async fn fill(client: &mut Client, topic: &Text) {
+    let filler = vec![b'#'; client.chance.within(0..LARGE) as usize];
+    let mut batch = BatchBuilder::new(Compression::None);
+    batch.push(&NewRecord { timestamp: 1, key: None, value: Some(&filler), headers: &[] });
+    let partition = PartitionProduceData {
+        index: client.chance.pick(&[0, 0, 1]),
+        records: batch.build().ok().map(Records::from),
+        ..Default::default()
+    };
+    let topic =
+        TopicProduceData { name: topic.clone(), partition_data: vec![partition], ..Default::default() };
+    let acks = client.chance.pick(&[-1, 1]);
+    let request = ProduceRequest { acks, timeout_ms: 5000, topic_data: vec![topic], ..Default::default() };
+    let _ = client.ask(&request, 9, Care::Ghost, Duration::from_secs(3)).await;
+}
