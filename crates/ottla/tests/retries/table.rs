@@ -77,8 +77,7 @@ fn code(event: &Event, word: &str, version: i16) -> ErrorCode {
         "out" => {
             let abortable_from = match what {
                 "send" => 11,
-                "stage" => 4,
-                _ => 5,
+                _ => 4,
             };
             match version >= abortable_from {
                 true => ErrorCode::TRANSACTION_ABORTABLE,
