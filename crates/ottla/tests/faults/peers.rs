@@ -98,7 +98,7 @@ async fn readers_that_never_drain_cost_no_more_than_is_allowed() {
     let seen = work::run(&ottla.address).await;
     assert!(seen.is_all(), "{seen:?}");
     let peak = ottla.peak();
-    assert!(peak < 700 << 20, "{peak} bytes");
+    assert!(peak < 256 << 20, "{peak} bytes");
 }
 
 #[tokio::test]
