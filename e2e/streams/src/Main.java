@@ -111,6 +111,11 @@ public final class Main {
             throw new InvalidStateStoreException("the application does not run");
         }
         List<String> stored = new ArrayList<>();
+        boolean none = streams.metadataForLocalThreads().stream().flatMap(thread -> thread.activeTasks().stream())
+            .flatMap(task -> task.topicPartitions().stream()).noneMatch(place -> place.topic().endsWith("-sales-repartition"));
+        if (none) {
+            return stored;
+        }
         var totals = streams.store(
             StoreQueryParameters.fromNameAndType(Shop.TOTALS, QueryableStoreTypes.<String, String>keyValueStore()));
         try (var all = totals.all()) {
@@ -135,6 +140,8 @@ public final class Main {
         // Every update goes on at once and can be counted.
         settings.put("statestore.cache.max.bytes", 0);
         settings.put("repartition.purge.interval.ms", 500);
+        // Work moves to a new instance at once, and not only after it has caught up.
+        settings.put("acceptable.recovery.lag", 1_000_000_000L);
         settings.put("reconnect.backoff.ms", 20);
         settings.put("reconnect.backoff.max.ms", 200);
         settings.put("retry.backoff.ms", 20);
