@@ -89,6 +89,8 @@ class Worker:
             if message is None:
                 return
             if message.error():
+                if message.error().fatal():
+                    raise KafkaException(message.error())
                 note(f"poll: {message.error()}")
                 continue
             self.batch.append(message)
