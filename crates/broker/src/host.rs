@@ -1,4 +1,4 @@
-//! The host of a shard: one thread that owns the core and the log, and hands out nothing before its time.
+//! The host of a shard: the core and the log, turned by one at a time, and nothing handed out before its time.
 //!
 //! Every answer is stamped with the end of the log when it was computed, and leaves when all before that is durable. So neither
 //! a write nor a read shows what a crash could take back, and nobody has to remember to wait.
@@ -6,6 +6,7 @@
 mod clock;
 mod driven;
 mod housekeeping;
+mod seat;
 mod thread;
 mod watch;
 
@@ -18,8 +19,7 @@ use crate::trace::{Notes, Stage};
 use ottla_core::{Answer, Input, Shard, Ticket};
 use ottla_types::{LogPosition, Millis};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 /// The host gives no answer: it has stopped, its log failed, or the log refused a record of this question because the disk is
 /// full to the last byte or the record is larger than a log can hold. In the last case it goes on, and another try may succeed.
@@ -40,7 +40,7 @@ type PeekShard = Box<dyn FnOnce(&Shard, Millis, &mut Watchers) + Send>;
 /// Where the stages of a request are noted that is traced.
 type Traced = Option<Arc<Notes>>;
 
-/// What reaches the host's thread.
+/// What reaches the machine.
 enum Command {
     Ask(MakeInput, oneshot::Sender<Answer>, Traced),
     Offer(MakeInput, oneshot::Sender<Result<Answer, NoRoom>>, Traced),
@@ -56,11 +56,9 @@ enum Command {
 /// A handle to the host of a shard. Commands take effect in the order of their first poll.
 #[derive(Clone, Debug)]
 pub struct Host {
-    commands: Sender<Command>,
+    commands: seat::Mailbox,
     metrics: Arc<Metrics>,
     traced: Traced,
-    /// Told of each command, if the host has no thread that waits for them.
-    wake: Option<Arc<Notify>>,
 }
 
 impl Host {
@@ -164,11 +162,7 @@ impl Host {
     }
 
     fn send(&self, command: Command) -> Result<(), HostGone> {
-        self.commands.send(command).map_err(|_| HostGone)?;
-        if let Some(wake) = &self.wake {
-            wake.notify_one();
-        }
-        Ok(())
+        self.commands.send(command)
     }
 }
 

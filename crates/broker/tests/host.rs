@@ -310,3 +310,46 @@ async fn a_deletion_is_not_shown_before_it_is_durable() {
     host.stop();
     thread.join().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn commands_from_many_threads_at_once_are_all_answered() {
+    let started = start(Arc::new(MemoryMedium::new()));
+    let ask_all = |task: usize| {
+        let host = started.host.clone();
+        async move {
+            for number in 0..200 {
+                assert_eq!(host.peek(move |_, _, _| number).await, Ok(number));
+                if number % 20 == 0 {
+                    create(&host, &format!("t{task}-{number}")).await.unwrap();
+                }
+                assert_eq!(host.read(move |_, _| number).await, Ok(number));
+            }
+        }
+    };
+    let tasks: Vec<_> = (0..8).map(|task| tokio::spawn(ask_all(task))).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(started.host.read(|shard, _| shard.catalog().topics().count()).await, Ok(80));
+    started.host.stop();
+    started.thread.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_command_that_panics_ends_the_host_and_nobody_waits_for_ever() {
+    let started = start(Arc::new(MemoryMedium::new()));
+    let host = started.host.clone();
+    let panics = tokio::spawn(async move { host.peek(|_, _, _| panic!("as planned")).await });
+    assert!(panics.await.unwrap_err().is_panic());
+    assert_eq!(started.host.peek(|_, _, _| ()).await, Err(HostGone));
+    started.thread.join().unwrap();
+    assert_eq!(started.host.read(|_, _| ()).await, Err(HostGone));
+}
+
+#[tokio::test]
+async fn what_comes_after_a_stop_is_refused() {
+    let started = start(Arc::new(MemoryMedium::new()));
+    started.host.stop();
+    assert_eq!(started.host.read(|_, _| ()).await, Err(HostGone));
+    started.thread.join().unwrap();
+}

@@ -314,6 +314,11 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
         }
         Storage::Folder(folder) => {
             let medium = DiskMedium::open(folder).map_err(|error| StartError::Folder(error.into()))?;
+            // What is acknowledged from the page cache must not wait for the disk on its way there.
+            let medium = match config.durability {
+                Durability::Disk => medium,
+                Durability::Os => medium.through_page_cache(),
+            };
             let segment_size = segment_size(&medium);
             let log = Options { durability: durability(config.durability), segment_size, ..Options::disk() };
             let options = HostOptions { settings, log, cluster_id, snapshot_every: SNAPSHOT_EVERY };

@@ -15,7 +15,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct DiskMedium {
     folder: PathBuf,
-    /// Why files are not written with O_DIRECT, if they are not.
+    /// Why files are not written with O_DIRECT, if they are not: what was asked for, or what the file system says.
     buffered: Option<String>,
     lock: Arc<File>,
 }
@@ -43,8 +43,14 @@ impl DiskMedium {
             }
         }
         write_pid(&lock).map_err(OpenError::medium(&path.display().to_string(), "writing the lock file"))?;
-        let buffered = open_direct(&path).err().map(|error| error.to_string());
+        let buffered = open_direct(&path).err().map(|error| format!("O_DIRECT says: {error}"));
         Ok(DiskMedium { folder: folder.to_owned(), buffered, lock: Arc::new(lock) })
+    }
+
+    /// The same folder, written through the page cache: a write does not wait for the disk, a sync does.
+    #[must_use]
+    pub fn through_page_cache(self) -> DiskMedium {
+        DiskMedium { buffered: Some("that is asked for".to_owned()), ..self }
     }
 
     fn file(&self, name: &str, plain: File) -> Arc<dyn MediumFile> {
@@ -133,7 +139,7 @@ impl Medium for DiskMedium {
     fn describe(&self) -> String {
         let how = match &self.buffered {
             None => "O_DIRECT".to_owned(),
-            Some(why) => format!("buffered, because O_DIRECT says: {why}"),
+            Some(why) => format!("buffered, because {why}"),
         };
         format!("{} ({how})", self.folder.display())
     }

@@ -11,7 +11,7 @@ use ottla_types::LogPosition;
 use ottla_types::record::LogRecord;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 
 /// Where an appended record is.
@@ -71,7 +71,7 @@ impl Log {
 
     fn spawn(&mut self, name: &str, body: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
+        let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
         self.threads.push(builder.spawn(move || body(&shared))?);
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Log {
     ) -> MutexGuard<'a, State> {
         shared.chores.notify_one();
         match &mut self.filler {
-            None => shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner),
+            None => shared.wait_for_progress(state),
             Some(filler) => {
                 drop(state);
                 if let Err(failure) = filler.step(shared) {
@@ -216,7 +216,7 @@ impl Log {
         while self.filler.is_none() && half_used(&state) && !state.starved && state.failed.is_none() {
             state.wanted = state.prepared + 1;
             self.shared.chores.notify_one();
-            state = self.shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.wait_for_progress(state);
         }
         if state.starved && half_used(&state) {
             Room::Full
@@ -296,7 +296,7 @@ impl Log {
             if self.shared.durable() >= end {
                 return Ok(());
             }
-            state = self.shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.wait_for_progress(state);
         }
     }
 

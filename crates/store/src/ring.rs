@@ -5,6 +5,9 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{PoisonError, RwLock};
 
+/// Memory that a small group takes beside its bytes, about.
+const BESIDE: usize = 128;
+
 /// Groups by position, oldest first, up to a number of bytes. Empty until something is written.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -38,7 +41,7 @@ impl Ring {
         }
         // A small group in a large buffer is copied, so that the buffer can be used again.
         let (bytes, cost) = if group.capacity() >= 4 * group.len() {
-            (Bytes::copy_from_slice(group.as_ref()), group.len())
+            (Bytes::copy_from_slice(group.as_ref()), group.len() + BESIDE)
         } else {
             let cost = group.capacity();
             (Bytes::from_owner(group), cost)

@@ -64,6 +64,8 @@ pub(crate) struct State {
     pub(crate) kicked: bool,
     /// The writer thread waits for work.
     pub(crate) writer_waits: bool,
+    /// How many wait for progress.
+    pub(crate) waiters: usize,
     /// Threads should end.
     pub(crate) stop: bool,
     /// What ended the log.
@@ -204,9 +206,10 @@ impl Shared {
     /// Announces that everything before `end` is durable.
     pub(crate) fn set_durable(&self, end: u64) {
         self.durable.store(end, Ordering::Release);
-        // Taking the lock once makes sure that nobody checks before the store and waits after the wake-up.
-        drop(self.lock());
-        self.progress.notify_all();
+        // Taking the lock makes sure that nobody checks before the store and waits after the wake-up.
+        if self.lock().waiters > 0 {
+            self.progress.notify_all();
+        }
         if end >= self.fill_at.load(Ordering::Acquire) {
             self.chores.notify_one();
         }
@@ -230,13 +233,21 @@ impl Shared {
         }
     }
 
+    /// Waits until there was progress, or for no reason at all.
+    pub(crate) fn wait_for_progress<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiters += 1;
+        let mut state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiters -= 1;
+        state
+    }
+
     /// Asks for the open group to be written.
     pub(crate) fn kick(&self) {
         let mut state = self.lock();
         if state.open.is_some() {
             state.kicked = true;
+            self.wake_writer(&state);
         }
-        self.wake_writer(&state);
     }
 
     pub(crate) fn wake_writer(&self, state: &State) {

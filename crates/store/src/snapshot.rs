@@ -12,7 +12,7 @@ use ottla_layout::snapshot::{
 use ottla_types::LogPosition;
 use ottla_types::record::LogRecord;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Snapshots that are kept: the newest, and the one before in case the newest is damaged.
 const KEPT: usize = 2;
@@ -72,7 +72,7 @@ impl Snapshotter {
             if !self.shared.options.threads {
                 return Err(SnapshotFailure::NotDurable { durable, wanted });
             }
-            state = self.shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.wait_for_progress(state);
         }
         drop(state);
         if self.shared.syncs() {

@@ -91,6 +91,7 @@ impl Shared {
             previous: written.checksum,
         };
         let checksum = seal_group(&header, group.buffer.as_mut());
+        let used = group.buffer.len();
         group.buffer.pad();
         let end = group.position + group.buffer.len() as u64;
         self.wait_for_filler(group.position..end);
@@ -109,6 +110,8 @@ impl Shared {
         written.end = end;
         written.had_entries = group.entries > 0;
         drop(written);
+        // Nobody reads padding.
+        group.buffer.resize(used);
         self.ring.push(group.position, group.buffer);
         Ok(end)
     }
@@ -148,7 +151,7 @@ impl Shared {
             && claim.start < range.end
             && range.start < claim.end
         {
-            state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait_for_progress(state);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A host without a thread: its caller says what time it is, when it takes a turn and when the log writes. For simulation: with a
 //! medium, a clock and a network that follow from a seed, a whole run does.
 
+use super::seat::Told;
 use super::thread::{Machine, Ready, prepare};
 use super::{Host, HostOptions};
 use ottla_core::Shard;
@@ -32,7 +33,8 @@ impl std::fmt::Debug for Driven {
 pub fn drive(medium: Arc<dyn Medium>, options: HostOptions, now: Millis) -> Result<Driven, OpenError> {
     let wake = Arc::new(Notify::new());
     let options = HostOptions { log: Options { threads: false, ..options.log }, ..options };
-    let Ready { machine, host, failure, recovered } = prepare(medium, options, now, Some(Arc::clone(&wake)))?;
+    let Ready { machine, host, failure, recovered } =
+        prepare(medium, options, now, Told::Caller(Arc::clone(&wake)))?;
     Ok(Driven { machine, host, wake, failure, recovered })
 }
 

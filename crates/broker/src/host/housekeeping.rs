@@ -10,11 +10,11 @@
 //! This cannot go round: only a record that deletes something makes it look, and each round frees the segments that it began for.
 
 use super::Command;
+use super::seat::Mailbox;
 use ottla_core::Shard;
 use ottla_store::{Log, Snapshotter};
 use ottla_types::LogPosition;
 use ottla_types::record::LogRecord;
-use std::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
 /// Decides when to write a snapshot, and frees segments that hold nothing live.
@@ -33,7 +33,7 @@ pub(super) struct Housekeeping {
     position: LogPosition,
     /// Who waits for the snapshot that is being written.
     waiting: Vec<oneshot::Sender<()>>,
-    commands: Sender<Command>,
+    commands: Mailbox,
     /// Snapshots are written on threads of their own, not by [`Housekeeping::work`].
     threads: bool,
     work: Option<Work>,
@@ -43,7 +43,7 @@ pub(super) struct Housekeeping {
 type Work = Box<dyn FnOnce() + Send>;
 
 impl Housekeeping {
-    pub(super) fn new(log: &Log, every: u64, commands: Sender<Command>, threads: bool) -> Housekeeping {
+    pub(super) fn new(log: &Log, every: u64, commands: Mailbox, threads: bool) -> Housekeeping {
         Housekeeping {
             snapshotter: log.snapshotter(),
             every,
@@ -88,7 +88,7 @@ impl Housekeeping {
         let (snapshotter, commands) = (self.snapshotter.clone(), self.commands.clone());
         let write = move || {
             let written = snapshotter.write(position, &mut rows.into_iter());
-            drop(commands.send(Command::SnapshotWritten(written.map_err(|failure| failure.to_string()))));
+            commands.report(Command::SnapshotWritten(written.map_err(|failure| failure.to_string())));
         };
         if !self.threads {
             self.work = Some(Box::new(write));

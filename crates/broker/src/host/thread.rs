@@ -1,7 +1,8 @@
-//! The host's machine and its thread: takes commands in turn, lets the core judge, the log store, and the answers go when they are durable.
+//! The host's machine: takes commands in turn, lets the core judge, the log store, and the answers go when they are durable.
 
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
+use super::seat::{Inbox, Seat, Told, mailbox};
 use super::{Command, Deliver, Host, MakeInput, NoRoom, Traced, Watchers, reach};
 use crate::Metrics;
 use crate::api::served_keys;
@@ -17,10 +18,9 @@ use ottla_types::{LogPosition, Millis};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 /// Commands handled before the log is handed what was appended.
 const BATCH: usize = 256;
@@ -78,10 +78,13 @@ pub struct Started {
 /// The log cannot be opened, or the system gives no thread.
 pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, StartError> {
     let clock = Clock::start();
-    let Ready { machine, host, failure, recovered } = prepare(medium, options, clock.now(), None)?;
+    let now = clock.now();
+    let seat = Arc::new(Seat::new(clock));
+    let told = Told::Seat(Arc::clone(&seat));
+    let Ready { machine, host, failure, recovered } = prepare(medium, options, now, told)?;
     let (reader, description) = (machine.log.reader(), machine.log.describe());
-    let run = move || machine.run(&clock);
-    let thread = std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(run)?;
+    seat.take(machine);
+    let thread = std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || seat.keep())?;
     Ok(Started { host, reader, failure, recovered, description, thread })
 }
 
@@ -93,19 +96,19 @@ pub(super) struct Ready {
     pub(super) recovered: Recovered,
 }
 
-/// Replays the log. `wake` is told of commands by a host that is turned by its caller.
+/// Replays the log. `told` hears of commands.
 pub(super) fn prepare(
     medium: Arc<dyn Medium>,
     options: HostOptions,
     now: Millis,
-    wake: Option<Arc<Notify>>,
+    told: Told,
 ) -> Result<Ready, OpenError> {
-    let (commands, inbox) = channel();
+    let (commands, inbox) = mailbox(told);
     let mut shard = Shard::new(options.settings);
     let (durable, failed) = (commands.clone(), commands.clone());
     let hooks = Hooks {
-        on_durable: Box::new(move |position| drop(durable.send(Command::Durable(position)))),
-        on_failure: Box::new(move |why| drop(failed.send(Command::LogFailed(why.to_string())))),
+        on_durable: Box::new(move |position| durable.report(Command::Durable(position))),
+        on_failure: Box::new(move |why| failed.report(Command::LogFailed(why.to_string()))),
     };
     let Opened { log, recovered } =
         Log::open(medium, options.log, hooks, &mut |one| replay(&mut shard, &one))?;
@@ -128,7 +131,7 @@ pub(super) fn prepare(
         failed: false,
     };
     machine.begin(now, options.cluster_id);
-    let host = Host { commands, metrics, traced: None, wake };
+    let host = Host { commands, metrics, traced: None };
     Ok(Ready { machine, host, failure: failure_seen, recovered })
 }
 
@@ -162,11 +165,11 @@ enum Asker {
     Offer(oneshot::Sender<Result<Answer, NoRoom>>),
 }
 
-/// The shard, its log, and who waits for what: all that the host's thread owns.
+/// The shard, its log, and who waits for what: one at a time turns it.
 pub(super) struct Machine {
     pub(super) shard: Shard,
     pub(super) log: Log,
-    inbox: Receiver<Command>,
+    inbox: Inbox,
     failure: watch::Sender<Option<String>>,
     effects: Effects,
     tickets: BTreeMap<Ticket, (Asker, Traced)>,
@@ -193,11 +196,6 @@ impl Machine {
         self.log.kick();
     }
 
-    fn run(mut self, clock: &Clock) {
-        while self.wait_and_turn(clock) {}
-        self.finish();
-    }
-
     /// Makes durable what was appended; the answers that waited for it leave.
     pub(super) fn finish(&mut self) {
         if let Err(failure) = self.log.flush() {
@@ -207,35 +205,13 @@ impl Machine {
         self.release();
     }
 
-    /// Waits for a command, and takes a turn. False when it is time to end.
-    fn wait_and_turn(&mut self, clock: &Clock) -> bool {
-        let patience = self.patience(clock.now());
-        match self.inbox.recv_timeout(patience) {
-            Ok(command) => self.turn(clock.now(), Some(command)),
-            Err(RecvTimeoutError::Timeout) => self.turn(clock.now(), None),
-            Err(RecvTimeoutError::Disconnected) => false,
-        }
-    }
-
-    /// Takes a turn with the commands that are there. False when it is time to end.
+    /// Handles the commands that are there, does what is due, then lets the log write. False when it is time to end.
     pub(super) fn turn_at(&mut self, now: Millis) -> bool {
-        let next = self.inbox.try_recv().ok();
-        self.turn(now, next)
-    }
-
-    /// Handles a command and what else is there, does what is due, then lets the log write. False when it is time to end.
-    fn turn(&mut self, now: Millis, mut next: Option<Command>) -> bool {
         for _ in 0..BATCH {
-            let Some(command) = next.take() else { break };
+            let Some(command) = self.inbox.next() else { break };
             if !self.handle(now, command) {
                 return false;
             }
-            next = self.inbox.try_recv().ok();
-        }
-        if let Some(command) = next.take()
-            && !self.handle(now, command)
-        {
-            return false;
         }
         if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
             self.step(now, Input::Tick);
@@ -243,6 +219,11 @@ impl Machine {
         self.log.kick();
         self.housekeeping.consider(&self.shard, &self.log);
         !self.failed
+    }
+
+    /// When the next timer is due.
+    pub(super) fn next_timer(&self) -> Option<Millis> {
+        self.shard.deadline()
     }
 
     /// How long nothing needs to be done without a command.
