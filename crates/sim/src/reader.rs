@@ -192,6 +192,10 @@ pub(crate) async fn drain(world: &Arc<World>, chance: &mut Chance) {
                     patience -= 1;
                     sleep(ms(10_000)).await;
                 }
+                _ if fetched.given.is_empty() => {
+                    patience -= 1;
+                    sleep(ms(10)).await;
+                }
                 _ => {}
             }
         }

@@ -134,8 +134,13 @@ impl Sender {
                 rest(&mut self.client.chance, 150).await;
                 continue;
             };
+            let before = queue.len();
             if !self.note(op, &mut queue, answers) {
                 return Outcome::Info;
+            }
+            if queue.len() == before {
+                // Time must go on, or a refusal that passes never does.
+                rest(&mut self.client.chance, 150).await;
             }
         }
         Outcome::Ok

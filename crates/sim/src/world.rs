@@ -261,8 +261,8 @@ pub(crate) fn count(figure: &AtomicU64) {
     figure.fetch_add(1, Relaxed);
 }
 
-/// Sleeps for a time by chance.
+/// Sleeps for a time by chance: a millisecond at least, so that whoever tries again lets time go on.
 pub(crate) async fn rest(chance: &mut Chance, most: u64) {
-    let span = chance.within(0..most + 1);
+    let span = chance.within(1..most.max(1) + 1);
     tokio::time::sleep(Duration::from_millis(span)).await;
 }
