@@ -55,6 +55,9 @@ struct Spot {
     /// Ottla's value.
     #[serde(default)]
     ottla: Option<toml::Value>,
+    /// It shows in random histories only, so that the scripts need not find it.
+    #[serde(default)]
+    chance: bool,
     #[serde(skip)]
     used: Cell<u32>,
 }
@@ -80,7 +83,7 @@ impl Differences {
     /// The places that nothing was found in.
     pub fn unused(&self) -> Vec<String> {
         let spots = self.list.iter().flat_map(|one| one.places.iter().map(move |spot| (one, spot)));
-        let unused = spots.filter(|(_, spot)| spot.used.get() == 0);
+        let unused = spots.filter(|(_, spot)| spot.used.get() == 0 && !spot.chance);
         unused.map(|(one, spot)| format!("{}: {}", one.what, spot.shown())).collect()
     }
 

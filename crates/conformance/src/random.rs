@@ -55,6 +55,8 @@ impl Chance {
 struct Story {
     /// The next sequence number, by producer and partition.
     next: [[u64; PARTITIONS as usize]; PRODUCERS as usize],
+    /// The partitions of each producer's transaction.
+    added: [[bool; PARTITIONS as usize]; PRODUCERS as usize],
     /// Whether the group has its member.
     member: bool,
     commits: u64,
@@ -72,7 +74,7 @@ impl Story {
         let p = chance.below(PRODUCERS);
         match chance.below(100) {
             0..6 => self.init(chance, p, out),
-            6..16 => add(chance, p, out),
+            6..16 => self.add(chance, p, out),
             16..40 => self.produce(chance, p, out),
             40..44 => plain(chance, out),
             44..48 => {
@@ -107,11 +109,26 @@ impl Story {
             r#"InitProducerId {version} {{"transactionalId":"~x{p}","transactionTimeoutMs":60000}} => p{p}?=producerId e{p}?=producerEpoch"#
         );
         self.next[p as usize] = Default::default();
+        self.added[p as usize] = Default::default();
+    }
+
+    fn add(&mut self, chance: &mut Chance, p: u64, out: &mut String) {
+        let (version, partition) = (chance.within(0, 3), chance.below(PARTITIONS));
+        self.added[p as usize][partition as usize] = true;
+        line!(
+            out,
+            r#"AddPartitionsToTxn {version} {{"v3AndBelowTransactionalId":"~x{p}","v3AndBelowProducerId":"$p{p}","v3AndBelowProducerEpoch":{},"v3AndBelowTopics":[{{"name":"~t","partitions":[{partition}]}}]}}"#,
+            epoch(chance, p)
+        );
     }
 
     fn produce(&mut self, chance: &mut Chance, p: u64, out: &mut String) {
         let (partition, count) = (chance.below(PARTITIONS), chance.within(1, 3));
         let version = if chance.one_in(2) { chance.within(12, 13) } else { chance.within(3, 11) };
+        let added = &mut self.added[p as usize][partition as usize];
+        *added |= version >= 12;
+        // What will be refused does not count: Kafka remembers its sequence number, Ottla does not.
+        let count = if *added { count } else { 0 };
         let next = &mut self.next[p as usize][partition as usize];
         let sequence = match chance.below(12) {
             0 => *next + 1,
@@ -122,7 +139,7 @@ impl Story {
                 *next - count
             }
         };
-        let transactional = !chance.one_in(12);
+        let (count, transactional) = (count.max(1), *added || !chance.one_in(12));
         line!(
             out,
             r#"Produce {version} {{"transactionalId":"~x{p}","acks":-1,"timeoutMs":5000,"topicData":[{{"name":"~t","topicId":"$t","partitionData":[{{"index":{partition},"records":{{"$batch":{{"pid":"$p{p}","epoch":{},"seq":{sequence},"count":{count},"txn":{transactional}}}}}}}]}}]}}"#,
@@ -155,6 +172,7 @@ impl Story {
             r#"EndTxn {version} {{"transactionalId":"~x{p}","producerId":"$p{p}","producerEpoch":{},"committed":{committed}}} {taken}"#,
             epoch(chance, p)
         );
+        self.added[p as usize] = Default::default();
         if version == 5 {
             self.next[p as usize] = Default::default();
         }
@@ -184,7 +202,7 @@ impl Story {
         let sync = r#"SyncGroup 3 {"groupId":"~g","generationId":"$gen","memberId":"$m","assignments":[{"memberId":"$m","assignment":"BQYH"}]}"#;
         match (self.member, chance.below(4)) {
             (false, 0..3) => {
-                line!(out, "{}\n{}", join("", "m=memberId"), join("$m", "gen?=generationId"));
+                line!(out, "{}\n{}\n{sync}", join("", "m=memberId"), join("$m", "gen?=generationId"));
                 self.member = true;
             }
             (false, _) => {
@@ -195,7 +213,8 @@ impl Story {
                 self.member = false;
             }
             (true, 1) => {
-                line!(out, "{}", join("$m", "gen?=generationId"));
+                // A generation that nobody has synced does not outlive a restart, in Kafka neither.
+                line!(out, "{}\n{sync}", join("$m", "gen?=generationId"));
             }
             (true, 2) => {
                 line!(out, r#"DescribeGroups 5 {{"groups":["~g"]}}"#);
@@ -232,15 +251,6 @@ fn epoch(chance: &mut Chance, p: u64) -> String {
         1 => format!("\"$e{p}+1\""),
         _ => format!("\"$e{p}\""),
     }
-}
-
-fn add(chance: &mut Chance, p: u64, out: &mut String) {
-    let (version, partition) = (chance.within(0, 3), chance.below(PARTITIONS));
-    line!(
-        out,
-        r#"AddPartitionsToTxn {version} {{"v3AndBelowTransactionalId":"~x{p}","v3AndBelowProducerId":"$p{p}","v3AndBelowProducerEpoch":{},"v3AndBelowTopics":[{{"name":"~t","partitions":[{partition}]}}]}}"#,
-        epoch(chance, p)
-    );
 }
 
 fn plain(chance: &mut Chance, out: &mut String) {
