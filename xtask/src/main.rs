@@ -12,6 +12,7 @@ mod eos;
 mod faults;
 mod kafka;
 mod pages;
+mod planted;
 mod process;
 mod rules;
 mod schemas;

@@ -19,10 +19,19 @@ pub(crate) struct Options {
     /// The first seed, where there are many.
     #[arg(long, default_value_t = 0, conflicts_with = "seed")]
     from: u64,
+    /// Plant bugs in a copy of the sources and see whether the simulator finds each within a minute (--minutes to change that).
+    #[arg(long, conflicts_with_all = ["seed", "from", "seeds"])]
+    planted: bool,
+    /// With --planted: only these bugs.
+    #[arg(requires = "planted")]
+    bugs: Vec<String>,
 }
 
 /// Builds the simulator and lets it print rate, figures, and the first seed that fails with the command that repeats it.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
+    if options.planted {
+        return crate::planted::run(&options.bugs, options.minutes.unwrap_or(1.0));
+    }
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["run", "--release", "--quiet", "--package", "ottla-sim", "--"]);
     match options.seed {

@@ -355,7 +355,10 @@ fn stable_above_high() {
 #[test]
 fn hanging_transaction() {
     shows("z drain ok x|5|4", [Class::HangingTransaction]);
+    shows("z drain ok x|5|5 y|5|4", [Class::HangingTransaction]);
     clean("c poll ok x|5|4\n z drain ok x|5|5");
+    // It had to wait for it.
+    clean("z drain ok x|5|4 x|5|5");
 }
 
 #[test]

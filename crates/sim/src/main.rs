@@ -24,6 +24,9 @@ struct Options {
     /// Print what happens, every request included. Only with --seed.
     #[arg(long)]
     text: bool,
+    /// Run each seed once, not twice: faster, and two runs are not compared.
+    #[arg(long)]
+    once: bool,
     /// Go on after a seed that fails.
     #[arg(long)]
     keep_going: bool,
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
         if limit.is_some_and(|limit| begun.elapsed() >= limit) {
             break;
         }
-        let report = run(seed);
+        let report = if options.once { run_once(seed, false) } else { run(seed) };
         done += 1;
         add(&mut totals, &report);
         if !report.findings.is_empty() {

@@ -1,5 +1,6 @@
 //! A client that writes in transactions: commits most, aborts some, dawdles, dies, and comes back as a zombie.
 
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use ottla_checker::{Ending, Kind, OpId, Outcome, Process};
@@ -101,13 +102,32 @@ async fn walk(mut producer: Producer, process: Process, mut chance: Chance) {
 async fn operate(producer: &mut Producer, process: Process) -> Result<(), Trouble> {
     let world = Arc::clone(&producer.client.world);
     let op = world.history().begin(process, Kind::Txn, world.stamp());
-    let written = write(producer, op).await;
+    let mut written = write(producer, op).await;
+    if written.is_ok() {
+        written = falter(producer).await;
+    }
     if written.is_ok() && producer.client.chance.per_mille(100) && !world.is_calm() {
         // It may take longer than its timeout.
         rest(&mut producer.client.chance, 5000).await;
     }
     let commit = producer.client.chance.per_mille(750);
     finish(producer, op, written, commit).await
+}
+
+/// What may happen to a client in the middle of its transaction: it dies, or hangs for longer than its transaction or its place
+/// in a group lasts.
+pub(crate) async fn falter(producer: &mut Producer) -> Result<(), Trouble> {
+    let world = Arc::clone(&producer.client.world);
+    let chance = &mut producer.client.chance;
+    if world.is_calm() || !chance.per_mille(world.plan.faults.clients) {
+        return Ok(());
+    }
+    if chance.per_mille(400) {
+        world.say(format_args!("{} dies in its transaction", producer.client.name));
+        return Err(Trouble::Over { doubt: false });
+    }
+    rest(chance, 9000).await;
+    Ok(())
 }
 
 /// Ends a transaction as asked, or aborts it after trouble, and notes how it came out.
@@ -163,11 +183,11 @@ async fn write(producer: &mut Producer, op: OpId) -> Result<(), Trouble> {
             let topic = chance.pick(&[IN, LOG, LOG]);
             let place = Place { topic, partition: chance.within(0..world.plan.partitions as u64) as i32 };
             let many = chance.within(1..4);
-            if !batches.contains_key(&place) {
+            if let Entry::Vacant(free) = batches.entry(place) {
                 let values = world.fresh_values(many);
                 let key = world.key(place);
                 values.iter().for_each(|fresh| world.history().write(op, key, fresh.value));
-                batches.insert(place, values);
+                free.insert(values);
             }
         }
         producer.produce(op, &batches).await?;

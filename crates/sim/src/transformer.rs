@@ -9,7 +9,7 @@ use crate::chance::Chance;
 use crate::client::Client;
 use crate::fetch::{Cursor, Fetched};
 use crate::member::{Member, Standing, committed};
-use crate::transactor::{Habit, Whim, finish, whim};
+use crate::transactor::{Habit, Whim, falter, finish, whim};
 use crate::txn::{Batches, Producer, Trouble};
 use crate::world::{IN, OUT, Place, World, rest};
 
@@ -182,6 +182,7 @@ impl Worker {
                 self.producer.produce(op, &[(place, values)].into()).await?;
             }
         }
+        falter(&mut self.producer).await?;
         let standing = match &self.member {
             Some(member) => member.standing.clone(),
             None => Standing::outside(&self.group),
@@ -197,6 +198,7 @@ impl Worker {
             let group = world.history().group(&self.group);
             world.history().push(op, Action::Offset { group, key, offset: *offset });
         }
-        self.producer.offsets(&standing, &offsets).await
+        self.producer.offsets(&standing, &offsets).await?;
+        falter(&mut self.producer).await
     }
 }

@@ -21,7 +21,7 @@ use crate::client::{Care, Client, Lost};
 use crate::member::Standing;
 use crate::plan::ms;
 use crate::records::{self, Fresh, Sender};
-use crate::world::{Place, TOPICS, World, count};
+use crate::world::{Place, TOPICS, World, count, rest};
 
 /// Why a step of a transaction did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,8 @@ impl Producer {
         let request = self.produce_request(batches);
         let version = self.client.chance.within(if self.second { 12..14 } else { 8..12 }) as i16;
         let care = if self.second { Care::Ghost } else { Care::Late };
-        let settled = self.client.settle(&request, version, care, self.until()).await;
+        let until = self.until_impatient();
+        let settled = self.client.settle(&request, version, care, until).await;
         let settled = settled.map_err(|_| Trouble::Doubt)?;
         for (place, values) in batches {
             let Some(landed) = landed(&self.client.world, &settled.answer, *place) else {
@@ -283,6 +284,10 @@ impl Producer {
     pub(crate) async fn abort(&mut self) -> Result<(), Trouble> {
         self.end(false).await?;
         if !self.second {
+            // What it gave up may arrive before the new epoch is there.
+            if self.client.chance.per_mille(500) {
+                rest(&mut self.client.chance, 8000).await;
+            }
             self.start(true).await?;
         }
         Ok(())
@@ -295,6 +300,11 @@ impl Producer {
 
     fn until(&self) -> Instant {
         Instant::now() + TRIES
+    }
+
+    /// Some give a batch up after one attempt: it may arrive when its transaction is over.
+    fn until_impatient(&mut self) -> Instant {
+        if self.client.chance.per_mille(200) { Instant::now() } else { self.until() }
     }
 
     /// What to do about a code. Some a client that did nothing wrong must never see.

@@ -1,5 +1,7 @@
 //! The two ends of a key: they only grow, and the stable one reaches the high one in the end.
 
+use std::collections::BTreeMap;
+
 use super::Findings;
 use super::claims::{Claim, steps_back};
 use crate::finding::{Class, Finding};
@@ -43,19 +45,23 @@ pub(super) fn stable_above_high(view: &View<'_>) -> Vec<Finding> {
     findings.found
 }
 
-/// A drain saw a last stable offset below the high watermark, though every transaction had time to end.
+/// The last that a drain saw of a key is a last stable offset below the high watermark, though every transaction had time to end.
 pub(super) fn hanging_transaction(view: &View<'_>) -> Vec<Finding> {
     let mut findings = Findings::new(Class::HangingTransaction, view);
+    let mut last = BTreeMap::new();
     ends(view, |id, op, key, high, stable| {
-        if op.kind == Kind::Drain && stable < high {
-            let text = format!(
-                "in {}, after all, the last stable offset of {} is {stable}, the high watermark {high}",
-                findings.op(id),
-                findings.key(key)
-            );
-            findings.add(text, &[id], &[], &[(key, stable), (key, high)]);
+        if op.kind == Kind::Drain {
+            last.insert((id, key), (high, stable));
         }
     });
+    for ((id, key), (high, stable)) in last.into_iter().filter(|(_, (high, stable))| stable < high) {
+        let text = format!(
+            "in {}, after all, the last stable offset of {} is {stable}, the high watermark {high}",
+            findings.op(id),
+            findings.key(key)
+        );
+        findings.add(text, &[id], &[], &[(key, stable), (key, high)]);
+    }
     findings.found
 }
 
