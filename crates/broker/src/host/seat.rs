@@ -20,6 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::Thread;
 use tokio::sync::Notify;
 
+/// Turns that a task or the log's writer takes in a row: what comes in meanwhile is others' and could go on for ever, while the
+/// task's own connection, or the next group, waits.
+const MOST_TURNS: usize = 8;
+
 /// Where commands are put for a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Mailbox {
@@ -127,9 +131,13 @@ impl Seat {
         *self.machine.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine);
     }
 
-    /// Turns the machine until nothing is left to do, unless somebody else is at it.
+    /// Turns the machine until nothing is left to do, unless somebody else is at it. Who has done enough for others leaves the
+    /// rest to the keeper.
     fn turn(&self) {
-        while !self.over.load(Ordering::Acquire) {
+        for _ in 0..MOST_TURNS {
+            if self.over.load(Ordering::Acquire) {
+                return;
+            }
             // The command is there before the look at the machine, and the holder lets go before his look at the commands.
             fence(Ordering::SeqCst);
             match self.machine.try_lock() {
@@ -148,6 +156,7 @@ impl Seat {
                 return;
             }
         }
+        self.wake_keeper();
     }
 
     /// One turn. False when it was the last; none without a machine.
