@@ -99,6 +99,8 @@ impl Machine {
         loop {
             let fate = match self.start() {
                 Some(driven) => self.live(driven).await,
+                // A log that does not open has been told of: to try again for a day says no more.
+                None if !self.world.findings().is_empty() => Fate::Over,
                 None => Fate::Power,
             };
             self.world.say(format_args!("machine: {fate:?}"));
