@@ -127,15 +127,20 @@ impl Clients {
             .map(Clients)
     }
 
-    /// Gives Java's compiler time to do its work, and every broker its internal topics.
+    /// Gives Java's compiler, in brokers and client, time to do its work.
     fn warm_up(&mut self, brokers: &[Running]) {
         let mut nowhere = Figures::default();
-        for version in [1, 2] {
-            let cell = Cell { client: Client::Raw, version, producers: 16, records: 10 };
-            let warmed: Vec<&Running> = brokers.iter().filter(|broker| broker.side.is_java()).collect();
-            for broker in warmed {
-                self.measure(cell, std::slice::from_ref(broker), (0, 3000), &mut nowhere);
+        for broker in brokers.iter().filter(|broker| broker.side.is_java()) {
+            for version in [1, 2] {
+                let cell = Cell { client: Client::Raw, version, producers: 16, records: 10 };
+                self.measure(cell, std::slice::from_ref(broker), (0, 4000), &mut nowhere);
             }
+        }
+        let clients: Vec<Client> = self.0.iter().map(|(client, _)| *client).collect();
+        for client in clients {
+            let version = if client == Client::Java { 2 } else { 1 };
+            let cell = Cell { client, version, producers: 1, records: 10 };
+            self.measure(cell, brokers, (0, 1500), &mut nowhere);
         }
     }
 
