@@ -44,6 +44,7 @@ mod write_txn_markers;
 
 mod config_rows;
 mod group_member;
+mod leader_epoch;
 mod offset_topics;
 mod place;
 pub(crate) mod stored;

@@ -59,7 +59,7 @@ impl Search<'_> {
         for word in taken.flat_map(idents).chain(words(text, " super::")).chain(words(text, "(super::")) {
             self.module(word)?;
         }
-        for word in code.clone().flat_map(idents) {
+        for word in code.clone().flat_map(paths) {
             if !self.own.contains(word) && word != "tests" {
                 self.module(word)?;
             }
@@ -72,6 +72,12 @@ impl Search<'_> {
 /// The words of a text.
 fn idents(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
+/// The words of a text that a `::` follows: modules among them, but no variables.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let ends = text.match_indices("::").map(|(at, _)| &text[..at]);
+    ends.map(|before| before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default())
 }
 
 /// The words that stand behind every `mark`.

@@ -1,7 +1,7 @@
 //! ListOffsets 1-11: the ends of a partition, and the first record of a time.
 //! Left out: tiered storage, so -4 (earliest local) is the earliest offset, and -5 and -6 (tiered) find nothing.
 
-use super::place::check_epoch;
+use super::leader_epoch::check_epoch;
 use super::stored;
 use super::subject::{Partition, Reason};
 use crate::context::{Caller, Context};

@@ -1,6 +1,6 @@
 //! OffsetForLeaderEpoch 2-4: where a leader epoch ends. There is one epoch here, and it has not ended.
 
-use super::place::check_epoch;
+use super::leader_epoch::check_epoch;
 use crate::context::{Caller, Context};
 use ottla_core::Shard;
 use ottla_wire::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};

@@ -2,9 +2,8 @@
 
 use crate::context::Context;
 use crate::host::HostGone;
-use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicPartition;
-use ottla_wire::{ErrorCode, Text};
+use ottla_wire::Text;
 
 /// The partitions that exist, in the order asked. That one does not exist is said only when it is durable; a partition that
 /// does is put to the shard again, in a question whose answer waits.
@@ -21,15 +20,6 @@ pub(super) async fn find(
         ctx.host.settled().await?;
     }
     Ok(found)
-}
-
-/// Judges the leader epoch that a client believes in: -1 for none, or the broker's.
-pub(super) fn check_epoch(current: i32) -> Result<(), ErrorCode> {
-    match current {
-        -1 | LEADER_EPOCH => Ok(()),
-        older if older < LEADER_EPOCH => Err(ErrorCode::FENCED_LEADER_EPOCH),
-        _ => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
-    }
 }
 
 /// Topics that Kafka keeps for itself; here they exist in name only.
