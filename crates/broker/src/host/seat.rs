@@ -14,6 +14,7 @@ use super::clock::Clock;
 use super::thread::Machine;
 use super::{Command, HostGone};
 use ottla_types::Millis;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -73,7 +74,7 @@ impl Mailbox {
         self.put(command)?;
         match &self.told {
             Told::Caller(caller) => caller.notify_one(),
-            Told::Seat(seat) => seat.turn(),
+            Told::Seat(seat) => seat.turn().unwrap_or_else(|panic| resume_unwind(panic)),
         }
         Ok(())
     }
@@ -82,7 +83,8 @@ impl Mailbox {
     pub(super) fn report(&self, command: Command) {
         // A host that is gone wants no reports.
         if let (Ok(()), Told::Seat(seat)) = (self.put(command), &self.told) {
-            seat.turn();
+            // A turn that panics ends the machine, not the thread of the log that reports.
+            let _ = seat.turn();
         }
     }
 
@@ -131,9 +133,17 @@ impl Seat {
         *self.machine.lock().unwrap_or_else(PoisonError::into_inner) = Some(machine);
     }
 
-    /// Turns the machine until nothing is left to do, unless somebody else is at it. Who has done enough for others leaves the
-    /// rest to the keeper.
-    fn turn(&self) {
+    /// Turns the machine until nothing is left to do, unless somebody else is at it; when a turn panics, the keeper clears up.
+    fn turn(&self) -> std::thread::Result<()> {
+        let turned = catch_unwind(AssertUnwindSafe(|| self.turn_for_a_while()));
+        if turned.is_err() {
+            self.wake_keeper();
+        }
+        turned
+    }
+
+    /// Who has done enough for others leaves the rest to the keeper.
+    fn turn_for_a_while(&self) {
         for _ in 0..MOST_TURNS {
             if self.over.load(Ordering::Acquire) {
                 return;
@@ -142,7 +152,7 @@ impl Seat {
             fence(Ordering::SeqCst);
             match self.machine.try_lock() {
                 Err(TryLockError::WouldBlock) => return,
-                // A turn panicked: the keeper clears up.
+                // A turn has panicked.
                 Err(TryLockError::Poisoned(_)) => return self.wake_keeper(),
                 Ok(mut machine) => match self.turn_once(&mut machine) {
                     Some(true) => {}
@@ -185,6 +195,7 @@ impl Seat {
     pub(super) fn keep(&self) {
         // The thread is the only one to be the keeper.
         let _ = self.keeper.set(std::thread::current());
+        let _ending = Ending(self);
         while !self.over.load(Ordering::Acquire)
             && let Ok(mut guard) = self.machine.lock()
             && self.turn_once(&mut guard) == Some(true)
@@ -200,6 +211,10 @@ impl Seat {
                 std::thread::park_timeout(patience);
             }
         }
+    }
+
+    /// Takes the machine away: whoever still waits for an answer hears that the host is gone.
+    fn end(&self) {
         self.over.store(true, Ordering::Release);
         let (machine, panicked) = match self.machine.lock() {
             Ok(mut guard) => (guard.take(), false),
@@ -209,5 +224,14 @@ impl Seat {
         if let Some(mut machine) = machine.filter(|_| !panicked) {
             machine.finish();
         }
+    }
+}
+
+/// Ends the machine with the keeper, also when the keeper's own turn panics.
+struct Ending<'a>(&'a Seat);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
