@@ -77,7 +77,9 @@ fn idents(text: &str) -> impl Iterator<Item = &str> {
 /// The words of a text that a `::` follows: modules among them, but no variables.
 fn paths(text: &str) -> impl Iterator<Item = &str> {
     let ends = text.match_indices("::").map(|(at, _)| &text[..at]);
-    ends.map(|before| before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default())
+    ends.map(|before| {
+        before.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default()
+    })
 }
 
 /// The words that stand behind every `mark`.
