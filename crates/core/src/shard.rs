@@ -107,6 +107,8 @@ impl Shard {
             | LogRecord::MarkerAppended(_)
             | LogRecord::LogStartMoved(_)
             | LogRecord::ProducersExpired(_)
+            | LogRecord::PartsInstalled(_)
+            | LogRecord::PartsRestored(_)
             | LogRecord::PartitionRestored(_)
             | LogRecord::BatchesRestored(_)
             | LogRecord::ProducerRestored(_)

@@ -121,7 +121,29 @@ fn partitions() -> Vec<LogRecord> {
             partition: partition(1),
             producers: vec![ProducerId(1), ProducerId(2)],
         }),
+        LogRecord::PartsInstalled(PartsInstalled {
+            partition: partition(1),
+            from: Offset(100),
+            to: Offset(299),
+            parts: vec![part()],
+        }),
     ]
+}
+
+fn part() -> RunPart {
+    RunPart {
+        run: 3,
+        base_offset: Offset(100),
+        last_offset: Offset(299),
+        bytes: 5000,
+        max_timestamp: Millis(1_700_000_000_000),
+        appended: Millis(1_700_000_000_001),
+        data: 4096,
+        directory: 0x3000,
+        pages: 1,
+        clean: true,
+        horizon: Millis::NONE,
+    }
 }
 
 fn transactions() -> Vec<LogRecord> {
@@ -238,6 +260,7 @@ fn rows() -> Vec<LogRecord> {
             producer_id: ProducerId(1001),
             offsets: placed(),
         }),
+        LogRecord::PartsRestored(PartsRestored { partition: partition(0), parts: vec![part()] }),
     ]
 }
 

@@ -32,6 +32,8 @@ pub enum LogRecord {
     LogStartMoved(LogStartMoved),
     /// Idle producers of a partition were forgotten (T-52).
     ProducersExpired(ProducersExpired),
+    /// Batches of a partition were rewritten: they lie in runs now.
+    PartsInstalled(PartsInstalled),
     /// A transactional id was set to a state without touching partitions: InitProducerId, first partitions (T-251).
     TransactionUpdated(TransactionUpdated),
     /// Partitions joined an ongoing transaction.
@@ -62,6 +64,8 @@ pub enum LogRecord {
     OffsetsRestored(OffsetsRestored),
     /// Snapshot row: staged offsets of one producer in a group (T-185).
     StagedRestored(StagedRestored),
+    /// Snapshot row: where the older batches of a partition lie.
+    PartsRestored(PartsRestored),
 }
 
 /// The identity of a data folder.
@@ -406,6 +410,58 @@ pub struct StoredBatch {
     pub appended: Millis,
     /// Where its bytes are.
     pub place: BatchPlace,
+}
+
+/// A stretch of a partition's batches in a run: what a segment is to Kafka. A run is a file of sorted batches that is never
+/// changed; in it the batches of a part follow each other without a gap, markers too, as clients see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunPart {
+    /// Number of the run.
+    pub run: u64,
+    /// Offset at which the part begins. Records may be missing behind it: compaction takes them out.
+    pub base_offset: Offset,
+    /// Last offset of the part.
+    pub last_offset: Offset,
+    /// Bytes of the batches.
+    pub bytes: u64,
+    /// The largest timestamp of its records, -1 for none.
+    pub max_timestamp: Millis,
+    /// When its newest batch was appended: retention counts from here if it has no timestamp.
+    pub appended: Millis,
+    /// Place of its first batch in the file.
+    pub data: u64,
+    /// Place of its first directory page in the file.
+    pub directory: u64,
+    /// How many directory pages it has.
+    pub pages: u32,
+    /// Compaction has seen it: it holds no two records with one key, nor one whose key is in an earlier part.
+    pub clean: bool,
+    /// The earliest time at which compaction can take something more out of it: a mark of a deleted key, or of a transaction
+    /// that left nothing else. -1 for never.
+    pub horizon: Millis,
+}
+
+/// A range of a partition's offsets lies in runs from here on, whatever held it before. The same record takes in a first
+/// rewrite, a merge of runs, and a compaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartsInstalled {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// First offset of the range: batches and parts lie in it as a whole or not at all.
+    pub from: Offset,
+    /// Last offset of the range.
+    pub to: Offset,
+    /// What holds the range now, by offset; nothing if compaction left nothing.
+    pub parts: Vec<RunPart>,
+}
+
+/// Where the older batches of a partition lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartsRestored {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// Its parts, by offset. They lie before all its batches that are still in the log.
+    pub parts: Vec<RunPart>,
 }
 
 /// One batch a producer is remembered by (T-41).

@@ -52,6 +52,7 @@ kinds! {
     17 0 MarkerAppended;
     18 0 LogStartMoved;
     19 0 ProducersExpired;
+    20 0 PartsInstalled;
     32 0 TransactionUpdated;
     33 0 TransactionExtended;
     34 0 TransactionEnded;
@@ -67,6 +68,7 @@ kinds! {
     83 0 AbortedRestored;
     84 0 OffsetsRestored;
     85 0 StagedRestored;
+    86 0 PartsRestored;
 }
 
 /// Appends a record's tag, version and fields to `out` and returns the bytes that follow them in the entry: those of a batch,

@@ -1,11 +1,13 @@
-//! What happens in a partition: batches, markers, a moved start, forgotten producers.
+//! What happens in a partition: batches, markers, a moved start, forgotten producers, rewritten batches.
 //!
 //! A batch is the one record with bytes that are not copied: the fields come first, the batch bytes fill the rest of the
 //! entry, so that they can be sent from where they lie.
 
 use super::field::{DecodeError, Field, Reader, fields};
 use bytes::Bytes;
-use ottla_types::record::{BatchAppended, LogStartMoved, Marker, MarkerAppended, ProducersExpired};
+use ottla_types::record::{
+    BatchAppended, LogStartMoved, Marker, MarkerAppended, PartsInstalled, ProducersExpired, RunPart,
+};
 use ottla_types::{BatchSummary, TimestampType};
 
 fields! {
@@ -17,6 +19,10 @@ fields! {
     MarkerAppended { partition, marker, offset }
     LogStartMoved { partition, log_start }
     ProducersExpired { partition, producers }
+    RunPart {
+        run, base_offset, last_offset, bytes, max_timestamp, appended, data, directory, pages, clean, horizon,
+    }
+    PartsInstalled { partition, from, to, parts }
 }
 
 /// The fields of a batch; its bytes are the caller's to add.
@@ -69,7 +75,9 @@ pub fn patch_batch(record: &BatchAppended, batch: &mut [u8]) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::tests::{any_epoch, any_millis, any_offset, any_partition, any_producer, round_trip};
+    use crate::record::tests::{
+        any_epoch, any_millis, any_offset, any_partition, any_producer, few, round_trip,
+    };
     use ottla_types::record::LogRecord;
     use ottla_types::{Millis, Offset};
     use proptest::prelude::*;
@@ -124,6 +132,26 @@ pub(crate) mod tests {
         )
     }
 
+    pub(crate) fn any_part() -> impl Strategy<Value = RunPart> {
+        let places = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>());
+        (places, any_offset(), any_offset(), (any_millis(), any_millis(), any_millis()), any::<bool>())
+            .prop_map(|((run, bytes, data, directory, pages), base_offset, last_offset, times, clean)| {
+                RunPart {
+                    run,
+                    base_offset,
+                    last_offset,
+                    bytes,
+                    max_timestamp: times.0,
+                    appended: times.1,
+                    data,
+                    directory,
+                    pages,
+                    clean,
+                    horizon: times.2,
+                }
+            })
+    }
+
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
         prop_oneof![
             any_batch().prop_map(LogRecord::BatchAppended),
@@ -136,6 +164,11 @@ pub(crate) mod tests {
             (any_partition(), proptest::collection::vec(any_producer(), 0..5)).prop_map(
                 |(partition, producers)| {
                     LogRecord::ProducersExpired(ProducersExpired { partition, producers })
+                }
+            ),
+            (any_partition(), any_offset(), any_offset(), few(any_part())).prop_map(
+                |(partition, from, to, parts)| {
+                    LogRecord::PartsInstalled(PartsInstalled { partition, from, to, parts })
                 }
             ),
         ]

@@ -2,8 +2,8 @@
 
 use super::field::{DecodeError, Field, Reader, fields};
 use ottla_types::record::{
-    AbortedRestored, AbortedTransaction, BatchPlace, BatchesRestored, PartitionRestored, ProducerBatch,
-    ProducerRestored, ProducerState, StoredBatch,
+    AbortedRestored, AbortedTransaction, BatchPlace, BatchesRestored, PartitionRestored, PartsRestored,
+    ProducerBatch, ProducerRestored, ProducerState, StoredBatch,
 };
 
 impl Field for BatchPlace {
@@ -38,6 +38,7 @@ fields! {
     PartitionRestored { partition, log_start, next_offset }
     StoredBatch { base_offset, last_offset, max_timestamp, appended, place }
     BatchesRestored { partition, batches }
+    PartsRestored { partition, parts }
     ProducerBatch { first_sequence, last_sequence, first_offset, last_offset, timestamp }
     ProducerState {
         producer_id, epoch, coordinator_epoch, last_append, last_timestamp, transaction_start, batches,
@@ -50,7 +51,7 @@ fields! {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::partition::tests::any_marker;
+    use crate::record::partition::tests::{any_marker, any_part};
     use crate::record::tests::{
         any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few, round_trip,
     };
@@ -118,6 +119,9 @@ pub(crate) mod tests {
             }),
             (any_partition(), few(aborted)).prop_map(|(partition, aborted)| {
                 LogRecord::AbortedRestored(AbortedRestored { partition, aborted })
+            }),
+            (any_partition(), few(any_part())).prop_map(|(partition, parts)| {
+                LogRecord::PartsRestored(PartsRestored { partition, parts })
             }),
         ]
     }
