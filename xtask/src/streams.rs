@@ -11,8 +11,8 @@ use clap::Args;
 use crate::eos;
 use crate::eos::broker::Broker;
 use crate::eos::chance::Chance;
+use crate::finding::Finding;
 use crate::process;
-use judge::Finding;
 use program::{Kind, Ledger, Scene};
 use run::Run;
 

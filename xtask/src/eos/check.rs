@@ -2,7 +2,8 @@
 //! It must not know how the records were moved, nor by whom.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
+
+use crate::finding::{Finding, finding};
 
 /// A record at its place in a topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,23 +38,6 @@ pub(crate) struct History {
     pub(crate) output: Vec<Reading>,
     /// The group's committed offsets on the input topic.
     pub(crate) committed: BTreeMap<i32, i64>,
-}
-
-/// Something that must not be; the classes are those that a Kafka checker is expected to tell apart.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    pub(crate) class: &'static str,
-    pub(crate) what: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class, self.what)
-    }
-}
-
-fn finding(class: &'static str, what: String) -> Finding {
-    Finding { class, what }
 }
 
 /// Judges a history; nothing found means exactly once.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use super::Options;
 use super::broker::Broker;
 use super::chance::Chance;
-use super::programs::{Client, Running, Scene};
+use super::programs::{Client, Scene};
+use crate::program::Running;
 
 /// The topic that is filled, the topic that the workers write, and the workers' group.
 pub(crate) const INPUT: &str = "eos-input";

@@ -1,19 +1,17 @@
 //! The programs that a run consists of: how they are started, and what they say (e2e/exactly-once.md).
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::e2e::clients;
-use crate::process::{self, Guard};
+use crate::process;
+use crate::program::Running;
 
 /// A client that can fill, work and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -199,27 +197,12 @@ pub(crate) struct Scene {
     pub(crate) ledger: Ledger,
 }
 
-/// A program that runs until its stdin is closed.
-pub(crate) struct Running {
-    guard: Guard,
-    stdin: Option<ChildStdin>,
-    reader: Option<JoinHandle<()>>,
-}
-
 impl Scene {
     /// Starts a program beside the others; what it says goes to the ledger. `name` names its logs.
     pub(crate) fn start(&self, client: Client, name: &str, arguments: &[&str]) -> Result<Running, String> {
-        let mut command = client.command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(appended(&self.folder.join(format!("{name}.log")))?);
-        let mut guard = Guard::start(&mut command)?;
-        let stdin = guard.child().stdin.take();
-        let said = guard.child().stdout.take();
-        let copy = appended(&self.folder.join(format!("{name}.jsonl")))?;
         let moves = arguments.first() == Some(&"work");
-        let scribe = Scribe { ledger: self.ledger.clone(), moves, reads: 0, ending: String::new() };
-        let reader = said.map(|said| std::thread::spawn(move || listen(said, copy, scribe)));
-        Ok(Running { guard, stdin, reader })
+        let mut scribe = Scribe { ledger: self.ledger.clone(), moves, reads: 0, ending: String::new() };
+        Running::start(client.command(arguments), &self.folder, name, move |line| scribe.add(line))
     }
 
     /// Runs a program to its end and adds what it said to the ledger.
@@ -237,67 +220,7 @@ impl Scene {
     }
 }
 
-fn appended(path: &Path) -> Result<File, String> {
-    let open = OpenOptions::new().create(true).append(true).open(path);
-    open.map_err(|e| format!("cannot write {}: {e}", path.display()))
-}
-
 /// Reads a line.
 pub(crate) fn parse(line: &str) -> Result<Line, String> {
     serde_json::from_str(line).map_err(|e| format!("not a line of the contract: {line:?}: {e}"))
-}
-
-fn listen(said: ChildStdout, mut copy: File, mut scribe: Scribe) {
-    for line in BufReader::new(said).lines().map_while(Result::ok) {
-        // The copy is for people; the ledger is what counts.
-        let _ = writeln!(copy, "{line}");
-        scribe.add(&line);
-    }
-}
-
-impl Running {
-    /// Says a line to the program.
-    pub(crate) fn say(&mut self, line: &str) -> Result<(), String> {
-        let stdin = self.stdin.as_mut().ok_or("stdin is closed")?;
-        writeln!(stdin, "{line}").map_err(|e| format!("a program does not listen any more: {e}"))
-    }
-
-    /// Whether the program has ended by itself.
-    pub(crate) fn has_ended(&mut self) -> Result<bool, String> {
-        Ok(self.guard.ended()?.is_some())
-    }
-
-    /// Stops it in its tracks (`SIGSTOP`) until it may go on.
-    pub(crate) fn pause(&self) {
-        self.guard.pause();
-    }
-
-    /// Lets it go on (`SIGCONT`).
-    pub(crate) fn resume(&self) {
-        self.guard.resume();
-    }
-
-    /// Kills it at once.
-    pub(crate) fn kill(self) {
-        self.guard.kill();
-        self.reader.map(JoinHandle::join);
-    }
-
-    /// Closes its stdin: it should come to an end.
-    pub(crate) fn close(&mut self) {
-        self.stdin = None;
-    }
-
-    /// Closes its stdin and waits for a good end.
-    pub(crate) fn finish(&mut self, limit: Duration) -> Result<(), String> {
-        self.close();
-        let Some(status) = self.guard.wait(Instant::now() + limit)? else {
-            return Err(format!("no end after {} s", limit.as_secs()));
-        };
-        self.reader.take().map(JoinHandle::join);
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("ended with {status}")),
-        }
-    }
 }

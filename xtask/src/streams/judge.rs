@@ -2,7 +2,8 @@
 //! It must not know how the application was run, nor by which broker.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+
+use crate::finding::{Finding, finding};
 
 /// How many customers there are: order n is of customer n modulo this.
 const CUSTOMERS: u64 = 20;
@@ -45,23 +46,6 @@ impl Evidence {
         records.sort_unstable();
         records
     }
-}
-
-/// Something that must not be.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    pub(crate) class: &'static str,
-    pub(crate) what: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class, self.what)
-    }
-}
-
-fn finding(class: &'static str, what: String) -> Finding {
-    Finding { class, what }
 }
 
 /// An aggregate's value after order `n` was counted in.

@@ -1,16 +1,14 @@
 //! The application and its helpers (e2e/streams): how they are built and started, and what they say.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::process::{self, Guard};
+use crate::process;
+use crate::program::Running;
 
 /// `application.id`: the group, and the first part of the names of the application's own topics.
 pub(crate) const ID: &str = "shop";
@@ -126,90 +124,14 @@ pub(crate) struct Scene {
     pub(crate) ledger: Ledger,
 }
 
-/// A running program.
-pub(crate) struct Running {
-    name: String,
-    guard: Guard,
-    stdin: Option<ChildStdin>,
-    reader: Option<JoinHandle<()>>,
-}
-
 impl Scene {
     /// Starts a program; what it says goes to the ledger. `name` names its logs.
     pub(crate) fn start(&self, name: &str, arguments: &[&str]) -> Result<Running, String> {
-        let mut command = command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(appended(&self.folder.join(format!("{name}.log")))?);
-        let mut guard = Guard::start(&mut command)?;
-        let stdin = guard.child().stdin.take();
-        let said = guard.child().stdout.take();
-        let copy = appended(&self.folder.join(format!("{name}.jsonl")))?;
         let ledger = self.ledger.clone();
-        let reader = said.map(|said| std::thread::spawn(move || listen(said, copy, &ledger)));
-        Ok(Running { name: name.to_owned(), guard, stdin, reader })
-    }
-}
-
-fn appended(path: &Path) -> Result<File, String> {
-    let open = OpenOptions::new().create(true).append(true).open(path);
-    open.map_err(|e| format!("cannot write {}: {e}", path.display()))
-}
-
-/// Takes down whole lines; a killed program may leave a torn one.
-fn listen(said: ChildStdout, mut copy: File, ledger: &Ledger) {
-    for line in BufReader::new(said).lines().map_while(Result::ok) {
-        // The copy is for people; the ledger is what counts.
-        let _ = writeln!(copy, "{line}");
-        if let Ok(event) = serde_json::from_str(&line) {
-            ledger.lock().push(event);
-        }
-    }
-}
-
-impl Running {
-    /// Says a line to the program.
-    pub(crate) fn say(&mut self, line: &str) -> Result<(), String> {
-        let stdin = self.stdin.as_mut().ok_or("stdin is closed")?;
-        writeln!(stdin, "{line}").map_err(|e| format!("{} does not listen any more: {e}", self.name))
-    }
-
-    /// Whether the program has ended by itself.
-    pub(crate) fn has_ended(&mut self) -> Result<bool, String> {
-        Ok(self.guard.ended()?.is_some())
-    }
-
-    /// Stops it in its tracks (`SIGSTOP`) until it may go on.
-    pub(crate) fn pause(&self) {
-        self.guard.pause();
-    }
-
-    /// Lets it go on (`SIGCONT`).
-    pub(crate) fn resume(&self) {
-        self.guard.resume();
-    }
-
-    /// Kills it at once.
-    pub(crate) fn kill(self) {
-        self.guard.kill();
-        self.reader.map(JoinHandle::join);
-    }
-
-    /// Closes its stdin: it should come to an end.
-    pub(crate) fn close(&mut self) {
-        self.stdin = None;
-    }
-
-    /// Closes its stdin and waits for a good end.
-    pub(crate) fn finish(mut self, limit: Duration) -> Result<(), String> {
-        self.close();
-        let status = self.guard.wait(Instant::now() + limit)?;
-        drop(self.guard);
-        self.reader.map(JoinHandle::join);
-        let name = self.name;
-        match status {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("{name} ended with {status}")),
-            None => Err(format!("{name} did not end within {} s", limit.as_secs())),
-        }
+        Running::start(command(arguments), &self.folder, name, move |line| {
+            if let Ok(event) = serde_json::from_str(line) {
+                ledger.lock().push(event);
+            }
+        })
     }
 }

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Options;
 use super::judge::Evidence;
-use super::program::{ID, Kind, Running, Scene};
+use super::program::{ID, Kind, Scene};
 use crate::eos::broker::Broker;
 use crate::eos::chance::Chance;
+use crate::program::Running;
 
 /// Instances by the name of their place: `dynamic` is a dynamic member, any other a static one.
 const INSTANCES: [&str; 2] = ["static", "dynamic"];
@@ -277,7 +278,7 @@ impl<'a> Run<'a> {
 /// Ends instances in peace, all at once.
 fn end(mut instances: Vec<Running>) -> Result<(), String> {
     instances.iter_mut().for_each(Running::close);
-    instances.into_iter().try_for_each(|instance| instance.finish(STUCK))
+    instances.iter_mut().try_for_each(|instance| instance.finish(STUCK))
 }
 
 fn await_said(scene: &Scene, kind: Kind, times: usize) -> Result<(), String> {
