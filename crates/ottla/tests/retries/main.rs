@@ -7,6 +7,8 @@
 
 mod ask;
 mod late;
+mod lost;
+mod network;
 mod peer;
 mod state;
 mod table;
