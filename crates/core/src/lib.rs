@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+pub mod compaction;
 pub mod config;
 mod effect;
 pub mod group;

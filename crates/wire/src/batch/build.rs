@@ -1,7 +1,7 @@
 //! Building batches.
 
 use super::header::{CONTROL, TRANSACTIONAL};
-use super::{BatchError, BatchHeader, HEADER_SIZE, Header, seal, varint};
+use super::{BatchError, BatchHeader, HEADER_SIZE, Header, Record, seal, varint};
 use crate::codec::{Compression, compress};
 use bytes::Bytes;
 
@@ -104,11 +104,7 @@ impl BatchBuilder {
         varint::put(out, offset_delta);
         put_nullable(out, record.key);
         put_nullable(out, record.value);
-        varint::put(out, record.headers.len() as i64);
-        for header in record.headers {
-            put_nullable(out, Some(header.key));
-            put_nullable(out, header.value);
-        }
+        put_headers(out, record.headers.iter().copied());
     }
 
     /// The number of records so far.
@@ -144,14 +140,38 @@ impl BatchBuilder {
     }
 }
 
+/// Appends a record with the deltas it has.
+pub(super) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
+    let (timestamp_delta, offset_delta) = (record.timestamp_delta, i64::from(record.offset_delta));
+    let key_value = nullable_size(record.key) + nullable_size(record.value);
+    let body = key_value + headers_size(record.headers.clone());
+    let size = 1 + varint::size(timestamp_delta) + varint::size(offset_delta) + body;
+    varint::put(out, size as i64);
+    out.push(record.attributes as u8);
+    varint::put(out, timestamp_delta);
+    varint::put(out, offset_delta);
+    put_nullable(out, record.key);
+    put_nullable(out, record.value);
+    put_headers(out, record.headers.clone());
+}
+
 fn body_size(record: &NewRecord<'_>) -> usize {
-    let headers: usize = record
-        .headers
-        .iter()
-        .map(|header| nullable_size(Some(header.key)) + nullable_size(header.value))
-        .sum();
-    let count = varint::size(record.headers.len() as i64);
-    nullable_size(record.key) + nullable_size(record.value) + count + headers
+    let key_value = nullable_size(record.key) + nullable_size(record.value);
+    key_value + headers_size(record.headers.iter().copied())
+}
+
+fn headers_size<'a>(headers: impl ExactSizeIterator<Item = Header<'a>>) -> usize {
+    let count = varint::size(headers.len() as i64);
+    let size = |header: Header<'_>| nullable_size(Some(header.key)) + nullable_size(header.value);
+    count + headers.map(size).sum::<usize>()
+}
+
+fn put_headers<'a>(out: &mut Vec<u8>, headers: impl ExactSizeIterator<Item = Header<'a>>) {
+    varint::put(out, headers.len() as i64);
+    for header in headers {
+        put_nullable(out, Some(header.key));
+        put_nullable(out, header.value);
+    }
 }
 
 fn nullable_size(bytes: Option<&[u8]>) -> usize {

@@ -18,7 +18,7 @@ const CODEC_BITS: i16 = 0b111;
 const LOG_APPEND_TIME: i16 = 1 << 3;
 pub(super) const TRANSACTIONAL: i16 = 1 << 4;
 pub(super) const CONTROL: i16 = 1 << 5;
-const DELETE_HORIZON: i16 = 1 << 6;
+pub(super) const DELETE_HORIZON: i16 = 1 << 6;
 
 /// The header of a record batch, field by field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +138,11 @@ impl BatchHeader {
     /// Whether the base timestamp is the delete horizon.
     pub fn has_delete_horizon(&self) -> bool {
         self.attributes & DELETE_HORIZON != 0
+    }
+
+    /// The time from which on compaction drops the tombstones, or the marker, that this batch holds; none if it is not set yet.
+    pub fn delete_horizon(&self) -> Option<i64> {
+        self.has_delete_horizon().then_some(self.base_timestamp)
     }
 
     /// The timestamp of a record in this batch.

@@ -8,6 +8,7 @@ mod control;
 mod error;
 mod header;
 mod record;
+mod select;
 mod varint;
 
 pub use build::{BatchBuilder, NewRecord};
@@ -18,6 +19,7 @@ pub use header::{
     set_log_append_time, stamped,
 };
 pub use record::{Header, Headers, Record, RecordSet, Records as RecordIter};
+pub use select::Selection;
 
 use bytes::Bytes;
 

@@ -9,4 +9,5 @@ mod hostile;
 mod random;
 mod refusals;
 mod seeds;
+mod selecting;
 mod support;
