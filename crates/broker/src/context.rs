@@ -8,9 +8,9 @@ use crate::trace::{Notes, Trace};
 use crate::{Limits, Metrics, Randomness};
 use bytes::Bytes;
 use ottla_core::Refusal;
+use ottla_core::partition::ReadPlan;
 use ottla_store::LogReader;
 use ottla_types::TopicId;
-use ottla_types::record::StoredBatch;
 use ottla_wire::{ErrorCode, Text, Uuid};
 use std::fmt::Display;
 use std::io;
@@ -160,12 +160,12 @@ impl Context {
         &self.data_folder
     }
 
-    /// The bytes of batches as consumers get them, a chunk for each.
+    /// The bytes of what a plan names, as consumers get them: whole batches, one or several in a chunk.
     ///
     /// # Errors
-    /// The medium cannot be read, or a batch was deleted since it was found.
-    pub async fn read_batches(&self, batches: &[StoredBatch]) -> io::Result<Vec<Bytes>> {
-        stored::read(&self.reader, batches).await
+    /// The medium cannot be read, or what was planned is gone since ([`io::ErrorKind::NotFound`]): plan again.
+    pub async fn read_plan(&self, plan: &ReadPlan) -> io::Result<Vec<Bytes>> {
+        Ok(stored::read_plan(&self.reader, plan).await?.chunks)
     }
 }
 

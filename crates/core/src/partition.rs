@@ -13,21 +13,24 @@ mod live;
 mod open;
 mod producer;
 mod retention;
+mod runs;
 mod table;
+mod tail;
 mod view;
 
+pub use index::Source;
 pub use open::Holder;
 pub(crate) use producer::{ProducerRefusal, Verdict, stale};
 pub(crate) use retention::Keep;
+pub use runs::RunUse;
 pub use table::Partitions;
 pub use view::{Isolation, OutOfRange, ReadPlan};
 
-use index::BatchIndex;
+use index::{Index, Released};
 use open::OpenTransactions;
-use ottla_types::record::{AbortedRestored, BatchesRestored};
 use ottla_types::record::{
-    AbortedTransaction, BatchAppended, BatchPlace, LogRecord, Marker, PartitionRestored, ProducerRestored,
-    ProducerState, StoredBatch,
+    AbortedRestored, AbortedTransaction, BatchAppended, BatchPlace, BatchesRestored, LogRecord, Marker,
+    PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored, ProducerState, RunPart, StoredBatch,
 };
 use ottla_types::{BatchSummary, LogPosition, Offset, ProducerId, TopicPartition};
 use producer::Producers;
@@ -45,7 +48,7 @@ pub struct Partition {
     log_start: Offset,
     next_offset: Offset,
     high_watermark: Offset,
-    index: BatchIndex,
+    index: Index,
     producers: Producers,
     open: OpenTransactions,
     aborted: VecDeque<AbortedTransaction>,
@@ -83,6 +86,32 @@ impl Partition {
         self.index.bytes()
     }
 
+    /// Its older batches, which lie in runs, in offset order.
+    pub fn parts(&self) -> &[RunPart] {
+        self.index.parts()
+    }
+
+    /// Its newest batches, which lie in the log, in offset order.
+    pub fn tail(&self) -> impl Iterator<Item = StoredBatch> {
+        self.index.tail().iter()
+    }
+
+    /// How many batches and markers lie in no run.
+    pub fn tail_entries(&self) -> usize {
+        self.index.tail().len()
+    }
+
+    /// Bytes of the batches and markers that lie in no run.
+    pub fn tail_bytes(&self) -> u64 {
+        self.index.tail().bytes()
+    }
+
+    /// Whether parts can take the place of what a range holds: the range cuts no part and no batch, no batch that lies in the log
+    /// comes before it, and the parts lie in it one after the other. [`LogRecord::PartsInstalled`] of anything else has no effect.
+    pub fn takes(&self, installed: &PartsInstalled) -> bool {
+        self.index.takes(installed)
+    }
+
     /// How many producers are known.
     pub fn producer_count(&self) -> usize {
         self.producers.count()
@@ -115,7 +144,7 @@ impl Partition {
             appended: appended.at,
             place: BatchPlace::Log { position, size: appended.summary.size },
         };
-        self.index.push(stored);
+        self.index.push(&stored);
         self.next_offset = last_offset.plus(1);
         if let Some(opened) = self.producers.append(appended, last_offset) {
             self.open.begin(opened, appended.summary.producer_id);
@@ -125,7 +154,7 @@ impl Partition {
 
     /// Takes in a marker (T-128).
     pub(crate) fn apply_marker(&mut self, marker: &Marker, offset: Offset) {
-        self.index.push(StoredBatch {
+        self.index.push(&StoredBatch {
             base_offset: offset,
             last_offset: offset,
             max_timestamp: marker.at,
@@ -141,14 +170,19 @@ impl Partition {
         }
     }
 
-    /// Drops whole batches below the new start and what else nobody can ask for; returns the batches.
-    pub(crate) fn apply_log_start(&mut self, log_start: Offset) -> Vec<StoredBatch> {
+    /// Drops whole parts and batches below the new start and what else nobody can ask for; returns what was dropped.
+    pub(crate) fn apply_log_start(&mut self, log_start: Offset) -> Released {
         self.log_start = self.log_start.max(log_start);
         self.next_offset = self.next_offset.max(self.log_start);
         while self.aborted.front().is_some_and(|aborted| aborted.marker_offset < self.log_start) {
             self.aborted.pop_front();
         }
         self.index.drop_below(self.log_start)
+    }
+
+    /// Puts parts in the place of what a range held; returns that, or nothing if they do not fit.
+    pub(crate) fn apply_installed(&mut self, installed: &PartsInstalled) -> Option<Released> {
+        self.index.install(installed, self.log_start)
     }
 
     pub(crate) fn apply_expired(&mut self, producers: &[ProducerId]) {
@@ -172,7 +206,11 @@ impl Partition {
     }
 
     pub(crate) fn apply_batches(&mut self, batches: &[StoredBatch]) {
-        batches.iter().for_each(|batch| self.index.push(*batch));
+        batches.iter().for_each(|batch| self.index.push(batch));
+    }
+
+    pub(crate) fn apply_parts(&mut self, parts: &[RunPart]) {
+        self.index.restore(parts);
     }
 
     pub(crate) fn apply_producer(&mut self, state: &ProducerState) {
@@ -189,8 +227,12 @@ impl Partition {
     pub(crate) fn snapshot(&self, partition: TopicPartition, rows: &mut Vec<LogRecord>) {
         let (log_start, next_offset) = (self.log_start, self.next_offset);
         rows.push(LogRecord::PartitionRestored(PartitionRestored { partition, log_start, next_offset }));
-        for batches in self.index.rows(ROW) {
-            rows.push(LogRecord::BatchesRestored(BatchesRestored { partition, batches }));
+        for parts in self.parts().chunks(ROW) {
+            rows.push(LogRecord::PartsRestored(PartsRestored { partition, parts: parts.to_vec() }));
+        }
+        let tail: Vec<_> = self.tail().collect();
+        for batches in tail.chunks(ROW) {
+            rows.push(LogRecord::BatchesRestored(BatchesRestored { partition, batches: batches.to_vec() }));
         }
         for state in self.producers.iter().cloned() {
             rows.push(LogRecord::ProducerRestored(ProducerRestored { partition, state }));
@@ -201,8 +243,8 @@ impl Partition {
         }
     }
 
-    /// The batches whose bytes are in use.
-    pub(crate) fn stored(&self) -> impl Iterator<Item = &StoredBatch> {
-        self.index.iter()
+    /// All that it holds, when it goes.
+    pub(crate) fn release(&self) -> Released {
+        self.index.release()
     }
 }

@@ -54,16 +54,13 @@ async fn respond(
     };
     let parts = Arc::new(parts);
     let planned = wait_for_enough(ctx, &parts, terms, Instant::now() + patience).await?;
-    let hold = ctx.answers.hold(planned.bytes());
-    for (at, plan) in planned.plans().filter(|(_, plan)| plan.bytes > 0) {
-        ctx.metrics().fetched(at.topic, plan.bytes, plan.offsets());
-    }
+    let hold = ctx.answers.hold(planned.most());
     for (part, reading) in parts.iter().zip(&planned.readings) {
         if let Reading::Refused(code, why) = reading {
             ctx.refused(part, *code, why);
         }
     }
-    let rows = answer::rows(&ctx.reader, planned, terms.isolation).await;
+    let rows = answer::rows(ctx, planned, terms.isolation).await;
     let session_id = session.as_ref().map_or(0, |session| session.id);
     let shown = match session {
         Some(session) => ctx.fetch_sessions.finish(&session, &parts, rows),

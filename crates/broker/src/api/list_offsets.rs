@@ -6,8 +6,7 @@ use super::stored;
 use super::subject::{Partition, Reason};
 use crate::context::{Caller, Context};
 use ottla_core::Shard;
-use ottla_core::partition::{Isolation, LEADER_EPOCH};
-use ottla_types::record::StoredBatch;
+use ottla_core::partition::{Isolation, LEADER_EPOCH, Source};
 use ottla_types::{Millis, Offset};
 use ottla_wire::batch::{Batch, BatchError};
 use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
@@ -105,22 +104,22 @@ impl Ask {
     ) -> Result<ListOffsetsPartitionResponse, super::Broken> {
         let index = self.asked.partition_index;
         loop {
-            let (batch, end, log_start) = match seen {
+            let (source, end, log_start) = match seen {
                 Err(code) => return Ok(self.refused(ctx, code)),
                 Ok(Found::Nothing) => return Ok(found(index, Millis::NONE, Offset::NONE)),
                 Ok(Found::Offset(offset)) => return Ok(found(index, Millis::NONE, offset)),
-                Ok(Found::In { batch, end, log_start }) => (batch, end, log_start),
+                Ok(Found::In { source, end, log_start }) => (source, end, log_start),
             };
             let by_time = matches!(self.wanted, Some(Wanted::Time(_)));
-            let time = if by_time { Millis(self.asked.timestamp) } else { batch.max_timestamp };
-            match search(ctx, &batch, time, log_start).await {
+            let time = if by_time { Millis(self.asked.timestamp) } else { source.max_timestamp() };
+            match search(ctx, &source, time, log_start).await {
                 Err(code) => return Ok(self.refused(ctx, code)),
                 Ok(Some((time, offset))) if offset < end => return Ok(found(index, time, offset)),
                 Ok(_) if !by_time => return Ok(found(index, Millis::NONE, Offset::NONE)),
                 // The header promised more than the records hold; the next batch may have it.
                 Ok(_) => {}
             }
-            let (again, from) = (self.clone(), batch.last_offset.plus(1));
+            let (again, from) = (self.clone(), source.last_offset().plus(1));
             seen = ctx.host.read(move |shard, _| again.look(shard, from)).await?;
         }
     }
@@ -129,11 +128,11 @@ impl Ask {
 /// The first record of a stored batch of this time or later.
 async fn search(
     ctx: &Context,
-    batch: &StoredBatch,
+    source: &Source,
     time: Millis,
     log_start: Offset,
 ) -> Result<Option<(Millis, Offset)>, ErrorCode> {
-    let bytes = stored::bytes(&ctx.reader, batch).await.map_err(|error| {
+    let bytes = stored::bytes(&ctx.reader, source).await.map_err(|error| {
         tracing::error!(%error, "a batch cannot be read from the log");
         ErrorCode::KAFKA_STORAGE_ERROR
     })?;
@@ -170,7 +169,7 @@ impl Wanted {
 enum Found {
     Offset(Offset),
     Nothing,
-    In { batch: StoredBatch, end: Offset, log_start: Offset },
+    In { source: Source, end: Offset, log_start: Offset },
 }
 
 fn find(
@@ -179,7 +178,7 @@ fn find(
     from: Offset,
     isolation: Isolation,
 ) -> Found {
-    let batch = match wanted {
+    let source = match wanted {
         Wanted::Latest => return Found::Offset(partition.end(isolation)),
         Wanted::Earliest => return Found::Offset(partition.log_start()),
         Wanted::Tiered => return Found::Nothing,
@@ -187,7 +186,7 @@ fn find(
         Wanted::Time(time) => partition.find_time(time, from, isolation),
     };
     let (end, log_start) = (partition.end(isolation), partition.log_start());
-    batch.map_or(Found::Nothing, |batch| Found::In { batch, end, log_start })
+    source.map_or(Found::Nothing, |source| Found::In { source, end, log_start })
 }
 
 /// The first record of a batch of this time or later that is not deleted.

@@ -1,20 +1,50 @@
 //! The bytes of stored batches: from memory at once, from the disk without holding up other requests.
 
 use bytes::Bytes;
-use ottla_core::partition::LEADER_EPOCH;
+use ottla_core::partition::{LEADER_EPOCH, ReadPlan, Source};
 use ottla_store::LogReader;
 use ottla_types::record::{BatchPlace, Marker, StoredBatch};
 use ottla_wire::batch::{EndMarker, control_batch, patch_leader_epoch};
 use std::io;
 
-/// The bytes of a batch as clients see them.
-pub(super) async fn bytes(reader: &LogReader, batch: &StoredBatch) -> io::Result<Bytes> {
-    let all = read(reader, std::slice::from_ref(batch)).await?;
+/// What was read of a plan.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    /// Whole batches in offset order; a chunk may hold several.
+    pub(crate) chunks: Vec<Bytes>,
+    /// Bytes of all of them.
+    pub(crate) bytes: u64,
+    /// How many offsets they span.
+    pub(crate) offsets: u64,
+}
+
+/// The bytes of what a plan names, as clients see them.
+pub(crate) async fn read_plan(reader: &LogReader, plan: &ReadPlan) -> io::Result<Stored> {
+    let batches = all_batches(&plan.sources)?;
+    let span = |batch: &StoredBatch| u64::try_from(batch.last_offset.0 - batch.base_offset.0 + 1);
+    let offsets = batches.iter().map(|batch| span(batch).unwrap_or(0)).sum();
+    let chunks = read(reader, &batches).await?;
+    Ok(Stored { bytes: chunks.iter().map(|chunk| chunk.len() as u64).sum(), chunks, offsets })
+}
+
+/// The bytes of one source.
+pub(super) async fn bytes(reader: &LogReader, source: &Source) -> io::Result<Bytes> {
+    let all = read(reader, &all_batches(std::slice::from_ref(source))?).await?;
     Ok(all.into_iter().next().unwrap_or_default())
 }
 
+fn all_batches(sources: &[Source]) -> io::Result<Vec<StoredBatch>> {
+    let batch = |source: &Source| match source {
+        Source::Batch(batch) => Ok(*batch),
+        Source::Part { part, .. } => {
+            Err(io::Error::other(format!("run {} cannot be read by this version", part.run)))
+        }
+    };
+    sources.iter().map(batch).collect()
+}
+
 /// The bytes of batches, a chunk for each.
-pub(crate) async fn read(reader: &LogReader, batches: &[StoredBatch]) -> io::Result<Vec<Bytes>> {
+async fn read(reader: &LogReader, batches: &[StoredBatch]) -> io::Result<Vec<Bytes>> {
     let at_hand: Vec<Option<Bytes>> = batches.iter().map(|batch| recent(reader, batch)).collect();
     if at_hand.iter().all(Option::is_some) {
         return Ok(at_hand.into_iter().flatten().collect());

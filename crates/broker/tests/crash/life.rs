@@ -199,7 +199,7 @@ impl Life {
         let reader = self.log.reader();
         for (at, partition) in self.shard.partitions().iter() {
             let all = partition.read(partition.log_start(), u64::MAX, true, Isolation::Uncommitted);
-            for StoredBatch { base_offset, place, .. } in all.unwrap().batches {
+            for StoredBatch { base_offset, place, .. } in all.unwrap().batches().copied() {
                 let BatchPlace::Log { position, size } = place else { continue };
                 let bytes = match reader.read(position, size as usize) {
                     Ok(bytes) => bytes,

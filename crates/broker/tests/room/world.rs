@@ -179,7 +179,7 @@ impl World {
             partition.read(partition.log_start(), u64::MAX, true, Isolation::Committed).unwrap()
         };
         let plan = self.host.read(look).await.unwrap();
-        for batch in &plan.batches {
+        for batch in plan.batches() {
             let BatchPlace::Log { position, size } = batch.place else { continue };
             let bytes = match self.reader.read(position, size as usize) {
                 Err(error) if error.kind() == ErrorKind::NotFound => return None,
@@ -188,7 +188,7 @@ impl World {
             assert_eq!(bytes[..8], batch.base_offset.0.to_be_bytes());
             assert!(bytes[16..].iter().all(|byte| *byte == topic));
         }
-        Some(plan.batches.last().map_or(plan.log_start.0, |batch| batch.last_offset.0 + 1))
+        Some(plan.batches().last().map_or(plan.log_start.0, |batch| batch.last_offset.0 + 1))
     }
 
     /// Number of files of a kind.

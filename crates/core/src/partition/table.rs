@@ -1,12 +1,14 @@
 //! All partitions, what of them waits to become durable, and which parts of the log they use.
 
 use super::Partition;
+use super::index::Released;
 use super::live::LiveBytes;
+use super::runs::{RunUse, Runs};
 use crate::effect::Effects;
 use crate::shard::Applied;
 use ottla_types::record::{
     AbortedRestored, BatchAppended, BatchesRestored, LogRecord, LogStartMoved, Marker, MarkerAppended,
-    PartitionRestored, ProducerRestored, ProducersExpired, StoredBatch, TransactionEnded,
+    PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored, ProducersExpired, TransactionEnded,
 };
 use ottla_types::{LogPosition, Offset, TopicId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,6 +27,9 @@ pub struct Partitions {
     table: BTreeMap<TopicPartition, Partition>,
     pending: VecDeque<Pending>,
     live: LiveBytes,
+    runs: Runs,
+    /// Batches and markers that lie in no run.
+    tail: u64,
 }
 
 impl Partitions {
@@ -48,6 +53,27 @@ impl Partitions {
         self.live.any_in(start, end)
     }
 
+    /// The runs that hold something readable, by number.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, RunUse)> {
+        self.runs.iter()
+    }
+
+    /// What a run holds that can be read; none if nothing.
+    pub fn run(&self, number: u64) -> Option<RunUse> {
+        self.runs.get(number)
+    }
+
+    /// How many batches and markers of all partitions lie in no run: each costs memory.
+    pub fn tail_entries(&self) -> u64 {
+        self.tail
+    }
+
+    fn release(&mut self, released: &Released) {
+        released.batches.iter().for_each(|batch| self.live.remove(batch));
+        released.parts.iter().for_each(|part| self.runs.remove(part));
+        self.tail -= released.batches.len() as u64;
+    }
+
     pub(crate) fn apply_count(&mut self, topic: TopicId, partitions: i32) {
         for partition in 0..partitions {
             self.table.entry(TopicPartition { topic, partition }).or_default();
@@ -60,7 +86,7 @@ impl Partitions {
         let gone: Vec<_> = self.table.range(from..=to).map(|(at, _)| *at).collect();
         for at in gone {
             if let Some(partition) = self.table.remove(&at) {
-                partition.stored().for_each(|batch| self.live.remove(batch));
+                self.release(&partition.release());
             }
         }
     }
@@ -74,7 +100,9 @@ impl Partitions {
             }
             LogRecord::LogStartMoved(moved) => self.apply_log_start(moved),
             LogRecord::ProducersExpired(expired) => self.apply_expired(expired),
+            LogRecord::PartsInstalled(installed) => self.apply_installed(installed),
             LogRecord::PartitionRestored(row) => self.apply_bounds(row),
+            LogRecord::PartsRestored(row) => self.apply_parts(row),
             LogRecord::BatchesRestored(row) => self.apply_batches(row),
             LogRecord::ProducerRestored(row) => self.apply_producer(row),
             LogRecord::AbortedRestored(row) => self.apply_aborted(row),
@@ -86,6 +114,7 @@ impl Partitions {
         let Some(partition) = self.table.get_mut(&appended.partition) else { return };
         let stored = partition.apply_batch(appended, at.payload);
         self.live.add(&stored);
+        self.tail += 1;
         let end = partition.next_offset();
         self.pending.push_back(Pending { position: at.position, partition: appended.partition, end });
     }
@@ -93,6 +122,7 @@ impl Partitions {
     fn apply_marker(&mut self, position: LogPosition, at: TopicPartition, marker: &Marker, offset: Offset) {
         let Some(partition) = self.table.get_mut(&at) else { return };
         partition.apply_marker(marker, offset);
+        self.tail += 1;
         self.pending.push_back(Pending { position, partition: at, end: partition.next_offset() });
     }
 
@@ -105,7 +135,17 @@ impl Partitions {
     fn apply_log_start(&mut self, moved: &LogStartMoved) {
         let Some(partition) = self.table.get_mut(&moved.partition) else { return };
         let dropped = partition.apply_log_start(moved.log_start);
-        dropped.iter().for_each(|batch| self.live.remove(batch));
+        self.release(&dropped);
+    }
+
+    /// A deleted partition has no use for parts, nor has one whose log starts behind them.
+    fn apply_installed(&mut self, installed: &PartsInstalled) {
+        let Some(partition) = self.table.get_mut(&installed.partition) else { return };
+        let log_start = partition.log_start();
+        let Some(released) = partition.apply_installed(installed) else { return };
+        let kept = installed.parts.iter().filter(|part| part.last_offset >= log_start);
+        kept.for_each(|part| self.runs.add(part));
+        self.release(&released);
     }
 
     fn apply_expired(&mut self, expired: &ProducersExpired) {
@@ -119,8 +159,14 @@ impl Partitions {
     }
 
     fn apply_batches(&mut self, row: &BatchesRestored) {
-        row.batches.iter().for_each(|batch: &StoredBatch| self.live.add(batch));
+        row.batches.iter().for_each(|batch| self.live.add(batch));
+        self.tail += row.batches.len() as u64;
         self.table.entry(row.partition).or_default().apply_batches(&row.batches);
+    }
+
+    fn apply_parts(&mut self, row: &PartsRestored) {
+        row.parts.iter().for_each(|part| self.runs.add(part));
+        self.table.entry(row.partition).or_default().apply_parts(&row.parts);
     }
 
     fn apply_producer(&mut self, row: &ProducerRestored) {

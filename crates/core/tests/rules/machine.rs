@@ -167,8 +167,8 @@ fn t_05_the_version_of_each_request_decides() {
         assert_eq!(world.write_in("t", me, at(1, 1), 0), Ok(0));
         let next = world.end("t", me, true, bump).unwrap();
         assert_eq!(next.1.0, i16::from(bump));
-        assert_eq!(world.read_committed(at(1, 0), 0).batches.len(), 2);
-        assert_eq!(world.read_committed(at(1, 1), 0).batches.len(), 2);
+        assert_eq!(world.read_committed(at(1, 0), 0).sources.len(), 2);
+        assert_eq!(world.read_committed(at(1, 1), 0).sources.len(), 2);
     }
 }
 
@@ -201,7 +201,7 @@ fn t_07_clients_of_both_versions_share_partitions_and_an_id() {
     assert_eq!(world.end("new", new, true, true), Ok(owner(1, 1)));
     assert_eq!(world.end("old", old, false, false), Ok(old));
     let read = world.read_committed(at(1, 0), 0);
-    assert_eq!((read.batches.len(), read.aborted.len()), (4, 1));
+    assert_eq!((read.sources.len(), read.aborted.len()), (4, 1));
     // The application is upgraded: the new client takes the old one's id over.
     let next = world.init("old", None).unwrap();
     assert_eq!(world.write_in("old", next, at(1, 0), 0), Ok(4));

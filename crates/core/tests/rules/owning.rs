@@ -126,8 +126,7 @@ fn b_18_b_39_what_was_open_is_aborted_not_merged() {
         world.end("t", next, true, true).unwrap();
         let read = world.read_committed(at(1, 0), 0);
         let markers: Vec<_> = read
-            .batches
-            .iter()
+            .batches()
             .filter_map(|batch| match batch.place {
                 BatchPlace::Marker(marker) => Some((batch.base_offset.0, marker.commit)),
                 BatchPlace::Log { .. } => None,
@@ -266,7 +265,7 @@ fn b_28_a_transaction_goes_on_after_a_restart() {
     assert_eq!(world.write_in("t", me, at(1, 0), 10), Ok(10));
     world.end("t", me, true, true).unwrap();
     let read = world.read_committed(at(1, 0), 0);
-    assert_eq!(read.batches.len(), 3);
+    assert_eq!(read.sources.len(), 3);
     assert!(read.aborted.is_empty());
 }
 

@@ -69,7 +69,7 @@ fn nothing_is_readable_before_it_is_durable() {
     };
     world.step(Input::Produce(produce));
     assert_eq!(ends(&world), (0, 0, 3));
-    assert!(world.read(p0(), 0, Uncommitted).unwrap().batches.is_empty());
+    assert!(world.read(p0(), 0, Uncommitted).unwrap().sources.is_empty());
     assert!(world.read(p0(), 3, Uncommitted).is_err());
     let before = world.log.last().unwrap().0.position;
     world.step(Input::Durable(before));
@@ -77,7 +77,7 @@ fn nothing_is_readable_before_it_is_durable() {
     world.sync();
     assert_eq!(ends(&world), (3, 3, 3));
     assert_eq!(world.advanced, [p0()]);
-    assert_eq!(world.read(p0(), 1, Uncommitted).unwrap().batches.len(), 1, "B-70: the whole batch");
+    assert_eq!(world.read(p0(), 1, Uncommitted).unwrap().sources.len(), 1, "B-70: the whole batch");
 }
 
 #[test]
@@ -101,15 +101,15 @@ fn b_61_t_202_t_210_all_behind_an_open_transaction_is_withheld() {
     world.write_in("u", you, p0(), 0).unwrap();
     world.end("u", you, true, true).unwrap();
     assert_eq!(ends(&world), (0, 5, 5));
-    assert!(world.read_committed(p0(), 0).batches.is_empty());
+    assert!(world.read_committed(p0(), 0).sources.is_empty());
     let late = world.read(p0(), 3, Committed).unwrap();
-    assert!(late.batches.is_empty(), "T-201: legal and empty");
+    assert!(late.sources.is_empty(), "T-201: legal and empty");
     assert_eq!(late.last_stable, Offset(0));
     let all = world.read(p0(), 0, Uncommitted).unwrap();
-    assert_eq!((all.batches.len(), all.last_stable, all.aborted.len()), (4, Offset(0), 0));
+    assert_eq!((all.sources.len(), all.last_stable, all.aborted.len()), (4, Offset(0), 0));
     world.end("t", me, false, true).unwrap();
     let all = world.read_committed(p0(), 0);
-    assert_eq!((all.batches.len(), all.aborted.len()), (5, 1));
+    assert_eq!((all.sources.len(), all.aborted.len()), (5, 1));
     assert_eq!(world.read(p0(), 0, Uncommitted).unwrap().aborted.len(), 0);
 }
 
@@ -131,7 +131,7 @@ fn t_207_an_abort_without_data_is_not_listed() {
     world.add("t", me, &[p0()]);
     world.end("t", me, false, true).unwrap();
     let read = world.read_committed(p0(), 0);
-    assert_eq!((read.batches.len(), read.aborted.len()), (1, 0));
+    assert_eq!((read.sources.len(), read.aborted.len()), (1, 0));
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn b_62_t_214_markers_take_an_offset() {
     let (mut world, me) = open_at_zero();
     world.end("t", me, true, true).unwrap();
     assert_eq!(ends(&world), (2, 2, 2));
-    assert_eq!(world.read_committed(p0(), 0).batches.len(), 2);
-    assert!(world.read_committed(p0(), 2).batches.is_empty());
+    assert_eq!(world.read_committed(p0(), 0).sources.len(), 2);
+    assert!(world.read_committed(p0(), 2).sources.is_empty());
     assert!(world.read(p0(), 3, Committed).is_err());
 }
 
@@ -149,7 +149,7 @@ fn a_read_stops_at_max_bytes_but_gives_the_first_batch_whole() {
     let mut world = World::new();
     (0..3).for_each(|_| assert!(world.write(p0(), plain(4)).is_ok()));
     let partition = world.shard.partitions().get(p0()).unwrap();
-    let read = |max, whole| partition.read(Offset(0), max, whole, Uncommitted).unwrap().batches.len();
+    let read = |max, whole| partition.read(Offset(0), max, whole, Uncommitted).unwrap().sources.len();
     assert_eq!((read(10, true), read(10, false)), (1, 0));
     assert_eq!((read(200, false), read(299, true), read(300, true)), (2, 2, 3));
     assert_eq!(partition.bytes(), 300);
@@ -167,9 +167,9 @@ fn batches_are_found_by_time() {
     }
     let partition = world.shard.partitions().get(p0()).unwrap();
     let at =
-        |time| partition.find_time(Millis(time), Offset(0), Uncommitted).map(|batch| batch.base_offset.0);
+        |time| partition.find_time(Millis(time), Offset(0), Uncommitted).map(|found| found.base_offset().0);
     assert_eq!((at(0), at(50), at(51), at(90), at(91)), (Some(0), Some(0), Some(1), Some(1), None));
-    assert_eq!(partition.find_latest_time(Uncommitted).unwrap().base_offset.0, 1);
+    assert_eq!(partition.find_latest_time(Uncommitted).unwrap().base_offset().0, 1);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn t_123_several_markers_in_one_request_take_offsets_in_turn() {
         vec![marker(higher, false, true), marker(owner(70, 0), true, false), marker(higher, false, true)];
     assert_eq!(mark(&mut world, markers), [[Ok(())], [Ok(())], [Ok(())]]);
     assert_eq!(ends(&world), (3, 3, 3), "the third repeats the first");
-    let offsets: Vec<_> = world.read_committed(p0(), 0).batches.iter().map(|b| b.base_offset.0).collect();
+    let offsets: Vec<_> = world.read_committed(p0(), 0).batches().map(|b| b.base_offset.0).collect();
     assert_eq!(offsets, [0, 1, 2]);
 }
 
@@ -247,11 +247,11 @@ fn t_213_log_start_may_pass_an_open_transaction() {
     assert_eq!(world.delete_before(p0(), 1), Ok(3));
     assert_eq!(ends(&world), (3, 6, 6));
     assert!(world.read(p0(), 2, Committed).is_err());
-    assert!(world.read_committed(p0(), 3).batches.is_empty());
-    assert_eq!(world.read(p0(), 3, Uncommitted).unwrap().batches.len(), 1, "the batch it cuts stays");
+    assert!(world.read_committed(p0(), 3).sources.is_empty());
+    assert_eq!(world.read(p0(), 3, Uncommitted).unwrap().sources.len(), 1, "the batch it cuts stays");
     world.end("t", me, false, true).unwrap();
     let read = world.read_committed(p0(), 3);
-    assert_eq!((read.batches.len(), read.aborted.len()), (2, 1));
+    assert_eq!((read.sources.len(), read.aborted.len()), (2, 1));
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn a_durable_position_without_news_wakes_nobody() {
 fn t_120_a_marker_is_kept_as_what_it_says() {
     let (mut world, me) = open_at_zero();
     world.end("t", me, true, true).unwrap();
-    let last = *world.read_committed(p0(), 1).batches.last().unwrap();
+    let last = *world.read_committed(p0(), 1).batches().last().unwrap();
     let BatchPlace::Marker(marker) = last.place else { panic!("{last:?}") };
     assert!(marker.commit);
     assert_eq!((marker.producer_id, marker.producer_epoch.0, marker.coordinator_epoch), (me.0, 1, 0));

@@ -173,7 +173,7 @@ impl Client {
 fn seen(world: &World) -> [bool; 3] {
     let data = |partition| {
         let read = world.read_committed(at(1, partition), 0);
-        let stored = read.batches.iter().filter(|one| matches!(one.place, BatchPlace::Log { .. }));
+        let stored = read.batches().filter(|one| matches!(one.place, BatchPlace::Log { .. }));
         let aborted = read.aborted.len();
         assert!(stored.clone().count() <= 1 + aborted, "{read:?}");
         stored.count() > aborted
@@ -306,7 +306,7 @@ fn b_24_what_was_acknowledged_is_where_it_was_acknowledged() {
     world.pass(100_000);
     for ((placed, base, count, by), commit) in acknowledged {
         let read = world.read_committed(placed, base);
-        let found = read.batches[0];
+        let found = read.batches().next().unwrap();
         assert_eq!((found.base_offset.0, found.last_offset.0), (base, base + i64::from(count) - 1));
         let aborted = read
             .aborted

@@ -68,7 +68,7 @@ fn t_94_after_a_part_of_a_step_its_retry_does_the_rest() {
     assert_eq!(offsets, [0, 0], "each batch is there once");
     world.end("t", me, true, true).unwrap();
     for partition in 0..2 {
-        assert_eq!(world.read_committed(at(1, partition), 0).batches.len(), 2, "a batch and its marker");
+        assert_eq!(world.read_committed(at(1, partition), 0).sources.len(), 2, "a batch and its marker");
     }
 }
 

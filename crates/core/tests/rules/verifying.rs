@@ -65,7 +65,7 @@ fn t_66_t_74_the_next_transaction_never_has_to_wait() {
             }
         }
         world.sync();
-        assert_eq!(world.read_committed(at(1, 0), 0).batches.len(), 100);
+        assert_eq!(world.read_committed(at(1, 0), 0).sources.len(), 100);
     }
 }
 
@@ -184,7 +184,7 @@ fn b_21_t_253_a_repeated_marker_ends_nothing_else() {
     let before = world.read_committed(at(1, 0), 0);
     assert_eq!(again(&mut world), Ok(()));
     let after = world.read_committed(at(1, 0), 0);
-    assert_eq!(after.batches[..before.batches.len()], before.batches);
+    assert_eq!(after.sources[..before.sources.len()], before.sources);
     assert_eq!((after.aborted, after.last_stable), (before.aborted, after.high_watermark));
     assert_eq!(world.write_in("t", last, at(1, 0), 0), Ok(5));
 }

@@ -6,10 +6,10 @@ use crate::shell::Shell;
 use askama::Template;
 use bytes::Bytes;
 use ottla_core::Shard;
-use ottla_core::partition::{Isolation, Partition};
-use ottla_types::record::{AbortedTransaction, StoredBatch};
+use ottla_core::partition::{Isolation, Partition, ReadPlan};
+use ottla_types::record::AbortedTransaction;
 use ottla_types::{Offset, ProducerId};
-use ottla_wire::batch::{Batch, BatchError, BatchHeader, ControlRecord, Record, RecordSet};
+use ottla_wire::batch::{BatchError, BatchHeader, ControlRecord, Record, RecordSet, split};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ struct Plan {
     last_stable: Offset,
     high_watermark: Offset,
     offset: Offset,
-    batches: Vec<StoredBatch>,
+    read: ReadPlan,
     aborted: Vec<AbortedTransaction>,
     /// First offsets of open transactions.
     open: BTreeMap<ProducerId, Offset>,
@@ -111,7 +111,7 @@ pub(crate) async fn records(asked: Asked) -> Result<RecordsPage, Refusal> {
     let plan = look.await?.ok_or_else(|| {
         Refusal::missing(format!("there is no partition {partition} of a topic named {topic:?}"))
     })?;
-    let chunks = asked.app.broker.read_batches(&plan.batches).await.map_err(|error| {
+    let chunks = asked.app.broker.read_plan(&plan.read).await.map_err(|error| {
         Refusal::new(
             axum::http::StatusCode::INTERNAL_SERVER_ERROR,
             format!("the records cannot be read: {error}"),
@@ -141,7 +141,7 @@ fn plan(shard: &Shard, topic: &str, partition: i32, offset: Option<i64>, count: 
     let last = high_watermark.0 - i64::try_from(count).unwrap_or(i64::MAX);
     let offset = Offset(offset.unwrap_or(last)).min(high_watermark).max(start);
     let read = partition.read(offset, MOST_BYTES, true, Isolation::Uncommitted).ok()?;
-    let last = read.batches.last().map_or(offset, |batch| batch.last_offset);
+    let last = read.last_offset().unwrap_or(offset);
     let open = partition.producers().filter_map(|state| Some((state.producer_id, state.transaction_start?)));
     Some(Plan {
         start,
@@ -149,7 +149,7 @@ fn plan(shard: &Shard, topic: &str, partition: i32, offset: Option<i64>, count: 
         high_watermark,
         offset,
         aborted: Partition::aborted_between(partition, offset, last),
-        batches: read.batches,
+        read,
         open: open.collect(),
     })
 }
@@ -159,20 +159,28 @@ impl Plan {
     fn open(&self, chunks: &[Bytes], count: usize, shown: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut left = MOST_OPENED;
-        for (stored, bytes) in self.batches.iter().zip(chunks) {
-            let opened = Batch::first(bytes).and_then(|batch| Ok((batch.records(left)?, batch)));
-            let walked = match opened {
-                _ if rows.len() >= count => break,
+        for batch in chunks.iter().flat_map(split) {
+            if rows.len() >= count {
+                break;
+            }
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => {
+                    rows.push(Row::broken(None, error.to_string()));
+                    break;
+                }
+            };
+            let walked = match batch.records(left) {
                 // It may fit when it comes first.
                 Err(_) if left < MOST_OPENED => break,
                 Err(error) => Err(error),
-                Ok((set, batch)) => {
+                Ok(set) => {
                     left = left.saturating_sub(set.body().len());
                     self.walk(batch.header(), &set, (count, shown), &mut rows)
                 }
             };
             if let Err(error) = walked {
-                rows.push(Row::broken(stored, error.to_string()));
+                rows.push(Row::broken(Some(batch.header()), error.to_string()));
             }
         }
         rows
@@ -245,10 +253,11 @@ fn control(record: &Record<'_>) -> String {
 }
 
 impl Row {
-    fn broken(stored: &StoredBatch, fault: String) -> Row {
+    /// A batch that cannot be opened, with its header if that can be.
+    fn broken(header: Option<&BatchHeader>, fault: String) -> Row {
         Row {
-            offset: stored.last_offset.0,
-            timestamp_ms: stored.max_timestamp.0,
+            offset: header.map_or(-1, BatchHeader::last_offset),
+            timestamp_ms: header.map_or(-1, |header| header.max_timestamp),
             key: None,
             value: None,
             headers: Vec::new(),
@@ -257,7 +266,7 @@ impl Row {
             producer_id: None,
             producer_epoch: None,
             sequence: None,
-            batch: stored.base_offset.0,
+            batch: header.map_or(-1, |header| header.base_offset),
             compression: "unknown",
             fault: Some(fault),
         }

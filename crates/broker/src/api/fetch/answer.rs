@@ -2,33 +2,37 @@
 
 use super::plan::{Part, Planned, Reading, TopicKey};
 use crate::api::stored;
+use crate::context::Context;
 use ottla_core::partition::{Isolation, ReadPlan};
-use ottla_store::LogReader;
+use ottla_types::TopicPartition;
 use ottla_wire::messages::fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData};
 use ottla_wire::{ErrorCode, Records};
 
 /// A row for each planned partition, in order; their indexes are filled in by [`by_topic`].
 ///
 /// zstd batches go out at every version, as Apache Kafka 4.4 sends them: clients of Fetch 4 that can read them exist.
-pub(super) async fn rows(reader: &LogReader, planned: Planned, isolation: Isolation) -> Vec<PartitionData> {
+pub(super) async fn rows(ctx: &Context, planned: Planned, isolation: Isolation) -> Vec<PartitionData> {
     let mut rows = Vec::with_capacity(planned.readings.len());
     for reading in planned.readings {
         rows.push(match reading {
             Reading::Refused(code, _) => refused(code),
-            Reading::Plan(_, plan) => read(reader, plan, isolation).await,
+            Reading::Plan(at, plan) => read(ctx, at, plan, isolation).await,
         });
     }
     rows
 }
 
-async fn read(reader: &LogReader, plan: ReadPlan, isolation: Isolation) -> PartitionData {
-    let chunks = match stored::read(reader, &plan.batches).await {
-        Ok(chunks) => chunks,
+async fn read(ctx: &Context, at: TopicPartition, plan: ReadPlan, isolation: Isolation) -> PartitionData {
+    let stored = match stored::read_plan(&ctx.reader, &plan).await {
+        Ok(stored) => stored,
         Err(error) => {
             tracing::error!(%error, "batches cannot be read from the log");
             return refused(ErrorCode::KAFKA_STORAGE_ERROR);
         }
     };
+    if stored.bytes > 0 {
+        ctx.metrics().fetched(at.topic, stored.bytes, stored.offsets);
+    }
     let entry = |aborted: &ottla_types::record::AbortedTransaction| AbortedTransaction {
         producer_id: aborted.producer_id.0,
         first_offset: aborted.first_offset.0,
@@ -41,7 +45,7 @@ async fn read(reader: &LogReader, plan: ReadPlan, isolation: Isolation) -> Parti
         // T-204: null unless only committed data was asked for.
         aborted_transactions: (isolation == Isolation::Committed)
             .then(|| plan.aborted.iter().map(entry).collect()),
-        records: Some(Records::from(chunks)),
+        records: Some(Records::from(stored.chunks)),
         ..Default::default()
     }
 }

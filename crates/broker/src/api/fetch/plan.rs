@@ -89,9 +89,9 @@ impl Planned {
         self.readings.iter().any(|reading| matches!(reading, Reading::Refused(..)))
     }
 
-    /// Bytes of records in the answer.
-    pub(super) fn bytes(&self) -> u64 {
-        self.plans().map(|(_, plan)| plan.bytes).sum()
+    /// The most bytes of records in the answer.
+    pub(super) fn most(&self) -> u64 {
+        self.plans().map(|(_, plan)| plan.most).sum()
     }
 
     /// What is read of each partition that can be.
@@ -124,7 +124,7 @@ pub(super) fn plan(shard: &Shard, parts: &[Part], terms: Terms) -> Planned {
                     Ok(plan) => {
                         accessible += partition.readable_bytes(from, own, terms.isolation).min(own);
                         total += plan.bytes;
-                        left = left.saturating_sub(plan.bytes);
+                        left = left.saturating_sub(plan.most);
                         Reading::Plan(at, plan)
                     }
                 }
