@@ -3,10 +3,16 @@
 use crate::files::segment_name;
 use crate::shared::Shared;
 use crate::stats::LogStats;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use ottla_layout::Geometry;
 use ottla_types::LogPosition;
 use std::io;
 use std::sync::Arc;
+
+/// Bytes that nobody asked for and that are read all the same, to save an access between two ranges.
+const MOST_GAP: u64 = 32 << 10;
+/// The most bytes of one access for several ranges.
+const MOST_SPAN: u64 = 1 << 20;
 
 /// Reads durable bytes of the log. Clones share everything.
 #[derive(Clone)]
@@ -75,6 +81,31 @@ impl LogReader {
         }
     }
 
+    /// The bytes of several ranges, each inside one entry, in their order. Those that lie near each other come by one access.
+    ///
+    /// Errors are those of [`LogReader::read`].
+    pub fn read_all(&self, ranges: &[(LogPosition, usize)]) -> io::Result<Vec<Bytes>> {
+        let mut all = Vec::with_capacity(ranges.len());
+        while let Some((position, len)) = ranges.get(all.len()) {
+            let near = match self.recent(*position, *len) {
+                Some(bytes) => {
+                    all.push(bytes);
+                    continue;
+                }
+                None => near(self.shared.geometry(), &ranges[all.len()..]),
+            };
+            match near {
+                [several @ .., (last, last_len)] if !several.is_empty() => {
+                    let span = usize::try_from(last.0 - position.0).unwrap_or(usize::MAX) + last_len;
+                    let bytes = self.read(*position, span)?;
+                    all.extend(cut(&bytes, position.0, near));
+                }
+                _ => all.push(self.read(*position, *len)?),
+            }
+        }
+        Ok(all)
+    }
+
     fn read_medium(&self, position: u64, len: usize) -> io::Result<Bytes> {
         let geometry = self.shared.geometry();
         let number = geometry.segment_of(position);
@@ -93,6 +124,75 @@ impl LogReader {
         if !self.shared.files.is_live(number) {
             return Err(explain(io::Error::new(io::ErrorKind::NotFound, "the segment was freed")));
         }
+        // Few bytes must not keep a large buffer.
+        if buffer.capacity() > 2 * len {
+            return Ok(Bytes::copy_from_slice(buffer.as_ref()));
+        }
         Ok(Bytes::from_owner(buffer))
+    }
+}
+
+/// The ranges at the beginning that one access reads: behind each other in one segment, with little between them.
+fn near(geometry: Geometry, ranges: &[(LogPosition, usize)]) -> &[(LogPosition, usize)] {
+    let Some((first, first_len)) = ranges.first() else { return ranges };
+    let segment = geometry.segment_of(first.0);
+    let mut end = first.0 + *first_len as u64;
+    let mut fits = |(position, len): &(LogPosition, usize)| {
+        let gap = position.0.checked_sub(end);
+        end = position.0 + *len as u64;
+        gap.is_some_and(|gap| gap <= MOST_GAP)
+            && geometry.segment_of(position.0) == segment
+            && end - first.0 <= MOST_SPAN
+    };
+    let more = ranges[1..].iter().take_while(|range| fits(range)).count();
+    &ranges[..=more]
+}
+
+/// The ranges out of the bytes from `start` on. If they are few of them, they are copied, so that the rest is not kept.
+fn cut(bytes: &Bytes, start: u64, ranges: &[(LogPosition, usize)]) -> Vec<Bytes> {
+    let place = |(position, len): &(LogPosition, usize)| {
+        let from = usize::try_from(position.0 - start).unwrap_or(usize::MAX);
+        from..from + len
+    };
+    let wanted: usize = ranges.iter().map(|(_, len)| len).sum();
+    if bytes.len() <= 2 * wanted {
+        return ranges.iter().map(|range| bytes.slice(place(range))).collect();
+    }
+    let mut copy = BytesMut::with_capacity(wanted);
+    let cut = |range| {
+        copy.extend_from_slice(&bytes[place(range)]);
+        copy.split().freeze()
+    };
+    ranges.iter().map(cut).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(position: u64, len: usize) -> (LogPosition, usize) {
+        (LogPosition(position), len)
+    }
+
+    #[test]
+    fn ranges_are_near_as_long_as_little_lies_between_them() {
+        let geometry = Geometry::new(1 << 20).unwrap();
+        let count = |ranges: &[_]| near(geometry, ranges).len();
+        assert_eq!(count(&[at(5000, 100)]), 1);
+        assert_eq!(count(&[at(5000, 100), at(5100, 50), at(5000 + MOST_GAP, 9), at(90_000, 1)]), 3);
+        assert_eq!(count(&[at(5000, 100), at(4000, 50)]), 1, "behind each other");
+        let end = geometry.end_of(geometry.segment_of(5000));
+        assert_eq!(count(&[at(end - 100, 50), at(end + 4096, 50)]), 1, "another segment");
+    }
+
+    #[test]
+    fn what_is_cut_out_of_much_keeps_nothing_of_it() {
+        let bytes = Bytes::from((0..=255).collect::<Vec<u8>>());
+        let few = cut(&bytes, 1000, &[at(1000, 2), at(1100, 3)]);
+        assert_eq!(few, [&[0, 1][..], &[100, 101, 102]]);
+        assert!(!bytes.as_ptr_range().contains(&few[1].as_ptr()));
+        let most = cut(&bytes, 1000, &[at(1000, 100), at(1110, 100)]);
+        assert!(bytes.as_ptr_range().contains(&most[1].as_ptr()));
+        assert_eq!(most[1][0], 110);
     }
 }

@@ -6,6 +6,7 @@ use ottla_store::LogReader;
 use ottla_types::record::{BatchPlace, Marker, StoredBatch};
 use ottla_wire::batch::{EndMarker, control_batch, patch_leader_epoch};
 use std::io;
+use tokio::task::spawn_blocking;
 
 /// What was read of a plan.
 #[derive(Debug, Default)]
@@ -49,20 +50,22 @@ async fn read(reader: &LogReader, batches: &[StoredBatch]) -> io::Result<Vec<Byt
     if at_hand.iter().all(Option::is_some) {
         return Ok(at_hand.into_iter().flatten().collect());
     }
-    let driven = reader.is_driven();
-    let (reader, batches) = (reader.clone(), batches.to_vec());
-    let read = move || {
-        let one = |(found, batch): (Option<Bytes>, &StoredBatch)| match (found, batch.place) {
-            (Some(bytes), _) => Ok(bytes),
-            (None, BatchPlace::Log { position, size }) => reader.read(position, size as usize),
-            (None, BatchPlace::Marker(_)) => Err(io::ErrorKind::InvalidData.into()),
-        };
-        at_hand.into_iter().zip(&batches).map(one).collect()
+    let missing = |(found, batch): (&Option<Bytes>, &StoredBatch)| match batch.place {
+        BatchPlace::Log { position, size } if found.is_none() => Some((position, size as usize)),
+        _ => None,
     };
-    if driven {
-        return read();
-    }
-    tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
+    let missing: Vec<_> = at_hand.iter().zip(batches).filter_map(missing).collect();
+    let driven = reader.is_driven();
+    let reader = reader.clone();
+    let read = move || reader.read_all(&missing);
+    let read = if driven { read()? } else { spawn_blocking(read).await.map_err(io::Error::other)?? };
+    let mut read = read.into_iter();
+    let one = |(found, batch): (Option<Bytes>, &StoredBatch)| match batch.place {
+        BatchPlace::Log { .. } => found.or_else(|| read.next()),
+        BatchPlace::Marker(_) => found,
+    };
+    let all: Option<Vec<Bytes>> = at_hand.into_iter().zip(batches).map(one).collect();
+    all.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 fn recent(reader: &LogReader, batch: &StoredBatch) -> Option<Bytes> {

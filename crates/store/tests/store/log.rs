@@ -45,6 +45,13 @@ fn batch_bytes_are_stored_patched_and_read_from_memory_or_medium() {
     for (at, bytes) in &batches {
         assert_eq!(reader.read(*at, bytes.len()).unwrap(), bytes);
     }
+    // All together, every second one, and some backwards.
+    for order in [(0..50).collect(), (0..50).step_by(2).collect(), vec![3, 2, 1, 4, 9, 48]] {
+        let order: Vec<usize> = order;
+        let ranges: Vec<_> = order.iter().map(|one| (batches[*one].0, batches[*one].1.len())).collect();
+        let expected: Vec<_> = order.iter().map(|one| batches[*one].1.clone()).collect();
+        assert_eq!(reader.read_all(&ranges).unwrap(), expected, "{order:?}");
+    }
 }
 
 #[test]
