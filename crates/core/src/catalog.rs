@@ -19,7 +19,7 @@ use ottla_types::{Millis, TopicId, TopicPartition};
 use std::collections::BTreeMap;
 
 /// A topic that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Topic {
     /// Its id.
     pub id: TopicId,

@@ -140,7 +140,9 @@ async fn a_topics_configuration_changes_key_by_key() {
     assert_eq!(alter(&mut peer, t, &policy).await, ErrorCode::NONE);
     assert_eq!(value(&mut peer, t, "cleanup.policy").await.0, "compact");
     assert_eq!(value(&mut peer, t, "retention.ms").await.1, 5);
-    let cases: [(&[Op<'_>], ErrorCode); 8] = [
+    let lags = [("min.compaction.lag.ms", SET, Some("5")), ("max.compaction.lag.ms", SET, Some("4"))];
+    let cases: [(&[Op<'_>], ErrorCode); 9] = [
+        (&lags, ErrorCode::INVALID_CONFIG),
         (&[], ErrorCode::NONE),
         (&[("no.such.key", DELETE, None)], ErrorCode::NONE),
         (&[("no.such.key", SET, Some("1"))], ErrorCode::INVALID_CONFIG),

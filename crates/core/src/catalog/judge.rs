@@ -4,7 +4,7 @@ use super::{
     AlterConfigs, Catalog, CatalogAnswer, ConfigChange, ConfigOp, ConfigTarget, CreatePartitions,
     CreateTopics, DeleteTopics, NewTopic, TopicError, TopicRef, TopicResult, pairs,
 };
-use crate::config::{self, ConfigError};
+use crate::config::{self, ConfigError, TopicSettings};
 use crate::effect::{Answer, Effects};
 use ottla_types::Millis;
 use ottla_types::record::{
@@ -46,6 +46,7 @@ impl Catalog {
         }
         let partitions = self.judge_partitions(topic)?;
         let configs = judge_configs(&topic.configs)?;
+        TopicSettings::resolve(&self.settings, &configs).check()?;
         Ok(TopicCreated {
             id: topic.id,
             name: topic.name.clone(),
@@ -179,6 +180,7 @@ impl Catalog {
             ConfigTarget::Topic(name) => {
                 let topic = self.topic_named(name).ok_or_else(|| TopicError::UnknownName(name.clone()))?;
                 let configs = changed(&topic.configs, change, config::check_topic_config)?;
+                TopicSettings::resolve(&self.settings, &configs).check()?;
                 Ok(LogRecord::TopicConfigured(TopicConfigured { id: topic.id, configs: pairs(&configs) }))
             }
             ConfigTarget::Broker => {

@@ -22,7 +22,7 @@ pub struct Stretch {
 }
 
 /// What a topic says about its compaction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// `min.compaction.lag.ms`.
     pub min_lag: Millis,

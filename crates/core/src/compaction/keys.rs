@@ -118,7 +118,7 @@ mod tests {
             let mut map = BTreeMap::new();
             for (offset, key) in (0..).map(Offset).zip(keys) {
                 // Keys that differ in the upper half alone, and meet in the table.
-                let digest = key << 64 | key % 7;
+                let digest = (key << 64) | (key % 7);
                 let fits = map.len() < table.room() || map.contains_key(&digest);
                 prop_assert_eq!(table.note(digest, offset), fits);
                 if fits {
@@ -127,7 +127,7 @@ mod tests {
             }
             prop_assert_eq!(table.len(), map.len());
             for key in 0..3000 {
-                let digest = key << 64 | key % 7;
+                let digest = (key << 64) | (key % 7);
                 prop_assert_eq!(table.last(digest), map.get(&digest).copied());
             }
         }

@@ -71,6 +71,18 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "6000",
         "shortest session timeout of a member, in milliseconds",
     ),
+    fixed(
+        "log.cleaner.backoff.ms",
+        MILLIS,
+        "15000",
+        "how long compaction sleeps when there was nothing to do, in milliseconds",
+    ),
+    fixed(
+        "log.cleaner.dedupe.buffer.size",
+        Kind::Long(1, i64::MAX),
+        "67108864",
+        "memory for the keys of one pass of compaction, in bytes: a pass that meets more keys ends early, and another follows",
+    ),
     dynamic("log.cleanup.policy", Kind::List(&["compact", "delete"]), "delete", "default of cleanup.policy"),
     dynamic(
         "log.message.timestamp.type",
@@ -199,6 +211,10 @@ pub struct Settings {
     pub delete_topic_enable: bool,
     /// `log.retention.check.interval.ms`.
     pub retention_check_interval: Millis,
+    /// `log.cleaner.backoff.ms`.
+    pub cleaner_backoff: Millis,
+    /// `log.cleaner.dedupe.buffer.size`.
+    pub cleaner_buffer: usize,
     /// `transaction.max.timeout.ms`.
     pub transaction_max_timeout: Millis,
     /// `transactional.id.expiration.ms`.
@@ -291,6 +307,8 @@ impl Settings {
             auto_create_topics: flag("auto.create.topics.enable"),
             delete_topic_enable: flag("delete.topic.enable"),
             retention_check_interval: millis("log.retention.check.interval.ms"),
+            cleaner_backoff: millis("log.cleaner.backoff.ms"),
+            cleaner_buffer: usize::try_from(number("log.cleaner.dedupe.buffer.size")).unwrap_or(usize::MAX),
             transaction_max_timeout: millis("transaction.max.timeout.ms"),
             transactional_id_expiration: millis("transactional.id.expiration.ms"),
             producer_id_expiration: millis("producer.id.expiration.ms"),

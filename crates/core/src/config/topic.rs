@@ -1,6 +1,7 @@
 //! Topic configuration: every key Kafka 4.4 knows, and those that decide something here.
 
-use super::{Kind, Settings};
+use super::{ConfigError, Kind, Settings};
+use crate::compaction::Limits;
 use ottla_types::{Millis, TimestampType};
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Kind::List(&["compact", "delete"]),
         "delete",
         Some("log.cleanup.policy"),
-        "delete: old records go by time and size; compact: the last record of each key stays",
+        "delete: old records go by time and size; compact: the last record of each key stays; both: compacted, and old records go",
     ),
     key("compression.gzip.level", Kind::Int(-1, 9), "-1", Some("compression.gzip.level"), NO_EFFECT),
     key("compression.lz4.level", Kind::Int(1, 17), "9", Some("compression.lz4.level"), NO_EFFECT),
@@ -57,7 +58,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         ANY_LONG,
         "86400000",
         Some("log.cleaner.delete.retention.ms"),
-        "how long compaction keeps the marks of deleted keys, in milliseconds",
+        "how long compaction keeps tombstones and the marks of ended transactions, from when it first sees them, in milliseconds",
     ),
     key("errors.deadletterqueue.group.enable", Kind::Boolean, "false", None, NO_EFFECT),
     key("file.delete.delay.ms", ANY_LONG, "60000", Some("log.segment.delete.delay.ms"), NO_EFFECT),
@@ -85,7 +86,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Kind::Long(1, i64::MAX),
         "9223372036854775807",
         Some("log.cleaner.max.compaction.lag.ms"),
-        "the longest a record may stay out of compaction, in milliseconds",
+        "a record this old is compacted whatever the dirty ratio, in milliseconds",
     ),
     key(
         "max.decompressed.message.bytes",
@@ -127,7 +128,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Kind::Double(0.0, 1.0),
         "0.5",
         Some("log.cleaner.min.cleanable.ratio"),
-        NO_EFFECT,
+        "a partition is compacted when more than this share of its bytes is new since the last time",
     ),
     key(
         "min.compaction.lag.ms",
@@ -163,7 +164,13 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Some("log.retention.ms"),
         "how long records are kept, in milliseconds, -1 for ever",
     ),
-    key("segment.bytes", Kind::Int(1_048_576, i32::MAX), "1073741824", Some("log.segment.bytes"), NO_EFFECT),
+    key(
+        "segment.bytes",
+        Kind::Int(1_048_576, i32::MAX),
+        "1073741824",
+        Some("log.segment.bytes"),
+        "records go in parts of this size at most, in bytes; compaction leaves the last part of a partition alone",
+    ),
     key(
         "segment.index.bytes",
         Kind::Int(4, i32::MAX),
@@ -172,7 +179,13 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         NO_EFFECT,
     ),
     key("segment.jitter.ms", ANY_LONG, "0", Some("log.roll.jitter.ms"), NO_EFFECT),
-    key("segment.ms", Kind::Long(1, i64::MAX), "604800000", Some("log.roll.ms"), NO_EFFECT),
+    key(
+        "segment.ms",
+        Kind::Long(1, i64::MAX),
+        "604800000",
+        Some("log.roll.ms"),
+        "a part spans this much time at most, in milliseconds; what is older is no longer the last part",
+    ),
     key(
         "unclean.leader.election.enable",
         Kind::Boolean,
@@ -188,7 +201,7 @@ pub(super) fn find(name: &str) -> Option<&'static TopicKey> {
 }
 
 /// What a topic's configuration comes to, where it decides something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TopicSettings {
     /// The largest batch accepted, in bytes.
     pub max_message_bytes: i64,
@@ -200,6 +213,10 @@ pub struct TopicSettings {
     pub delete: bool,
     /// The last record of each key stays; records need keys.
     pub compact: bool,
+    /// When compaction is due, and what it leaves alone; part of it are `segment.ms` and `segment.bytes`.
+    pub compaction: Limits,
+    /// How long compaction keeps tombstones and markers.
+    pub delete_retention: Millis,
     /// Whose time records carry.
     pub timestamp_type: TimestampType,
     /// How far behind the broker's clock a timestamp may be.
@@ -209,6 +226,17 @@ pub struct TopicSettings {
 }
 
 impl TopicSettings {
+    /// Checks what keys say about each other.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let Limits { min_lag, max_lag, .. } = self.compaction;
+        if min_lag <= max_lag {
+            return Ok(());
+        }
+        let (name, value) = ("min.compaction.lag.ms".to_owned(), min_lag.0.to_string());
+        let expected = format!("at most max.compaction.lag.ms, which is {}", max_lag.0);
+        Err(ConfigError::BadValue { name, value, expected })
+    }
+
     pub(crate) fn resolve(broker: &Settings, configs: &BTreeMap<String, String>) -> TopicSettings {
         let number = |name: &str| value(broker, configs, name).trim().parse::<i64>().unwrap_or(-1);
         let policy = value(broker, configs, "cleanup.policy");
@@ -218,6 +246,17 @@ impl TopicSettings {
             retention_bytes: Some(number("retention.bytes")).filter(|bytes| *bytes >= 0),
             delete: policy.contains("delete"),
             compact: policy.contains("compact"),
+            compaction: Limits {
+                min_lag: Millis(number("min.compaction.lag.ms")),
+                max_lag: Millis(number("max.compaction.lag.ms")),
+                dirty_ratio: value(broker, configs, "min.cleanable.dirty.ratio")
+                    .trim()
+                    .parse()
+                    .unwrap_or(0.5),
+                segment_ms: Millis(number("segment.ms")),
+                segment_bytes: u64::try_from(number("segment.bytes")).unwrap_or(u64::MAX),
+            },
+            delete_retention: Millis(number("delete.retention.ms")),
             timestamp_type: match value(broker, configs, "message.timestamp.type").as_str() {
                 "LogAppendTime" => TimestampType::LogAppendTime,
                 _ => TimestampType::CreateTime,
