@@ -55,7 +55,8 @@ impl DiskMedium {
 
     fn file(&self, name: &str, plain: File) -> Arc<dyn MediumFile> {
         // Only what is written in whole blocks gains from O_DIRECT.
-        let wanted = self.buffered.is_none() && name.starts_with("segment-");
+        let in_blocks = ["segment-", "run-"].iter().any(|prefix| name.starts_with(prefix));
+        let wanted = self.buffered.is_none() && in_blocks;
         let direct = wanted.then(|| open_direct(&self.folder.join(name)).ok()).flatten();
         Arc::new(DiskFile { plain, direct, _lock: Arc::clone(&self.lock) })
     }
@@ -221,6 +222,10 @@ impl MediumFile for DiskFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         allocate(&self.plain, len)
     }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        punch(&self.plain, offset, len)
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -231,6 +236,24 @@ fn allocate(file: &File, len: u64) -> io::Result<()> {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    use rustix::io::Errno;
+    if len == 0 {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch(_file: &File, _offset: u64, _len: u64) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -2,6 +2,7 @@
 
 use crate::buffer::Pool;
 use crate::medium::{Medium, MediumFile};
+use crate::runs::RunFiles;
 use ottla_layout::{BLOCK, Identity, SegmentHeader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -39,6 +40,7 @@ pub(crate) struct Listing {
     pub(crate) segments: BTreeSet<u64>,
     pub(crate) spares: BTreeSet<u64>,
     pub(crate) snapshots: BTreeSet<u64>,
+    pub(crate) runs: BTreeSet<u64>,
     pub(crate) temporary: Vec<String>,
     pub(crate) identity: bool,
 }
@@ -58,6 +60,8 @@ impl Listing {
                 listing.spares.insert(found);
             } else if let Some(found) = number("snapshot-") {
                 listing.snapshots.insert(found);
+            } else if let Some(found) = number("run-") {
+                listing.runs.insert(found);
             }
         }
         listing
@@ -68,6 +72,7 @@ impl Listing {
 pub(crate) struct Files {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) identity: Identity,
+    pub(crate) runs: Arc<RunFiles>,
     table: Mutex<Table>,
     /// Bytes of the newest snapshot.
     snapshot_size: AtomicU64,
@@ -104,7 +109,8 @@ impl Files {
             leftover: BTreeSet::new(),
             spares: listing.spares.clone(),
         };
-        Files { medium, identity, table: Mutex::new(table), snapshot_size: AtomicU64::new(0) }
+        let runs = Arc::new(RunFiles::new(Arc::clone(&medium), identity, &listing.runs));
+        Files { medium, identity, runs, table: Mutex::new(table), snapshot_size: AtomicU64::new(0) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -281,13 +287,16 @@ mod tests {
             "snapshot-00000000000000000077",
             "identity",
             "snapshot-1.tmp",
+            "run-000000000007",
+            "run-000000000008.tmp",
             "lock",
         ];
         let listing = Listing::of(names.map(str::to_owned).to_vec());
         assert_eq!(listing.segments, BTreeSet::from([3]));
         assert_eq!(listing.spares, BTreeSet::from([2]));
         assert_eq!(listing.snapshots, BTreeSet::from([77]));
-        assert_eq!(listing.temporary, ["snapshot-1.tmp"]);
+        assert_eq!(listing.runs, BTreeSet::from([7]));
+        assert_eq!(listing.temporary, ["snapshot-1.tmp", "run-000000000008.tmp"]);
         assert!(listing.identity);
     }
 }

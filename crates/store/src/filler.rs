@@ -7,7 +7,8 @@
 use crate::buffer::{Buffer, Pool};
 use crate::error::LogFailure;
 use crate::medium::is_shortage;
-use crate::shared::{Shared, State};
+use crate::runs::run_name;
+use crate::shared::{Freed, Shared, State};
 use crate::writer::failure;
 use ottla_layout::align_up;
 use std::collections::BTreeMap;
@@ -31,6 +32,23 @@ pub(crate) struct Filler {
     filled: BTreeMap<u64, u64>,
     ahead: u64,
     zeros: Option<Buffer>,
+}
+
+fn free(shared: &Shared, freed: &Freed) -> Result<(), LogFailure> {
+    let explain = |number: u64| {
+        move |error: io::Error| LogFailure {
+            file: run_name(number),
+            doing: "freeing",
+            error: error.to_string(),
+        }
+    };
+    match freed {
+        Freed::Segment(number) => {
+            shared.files.retire(*number).map_err(|error| failure(*number, "freeing", error))
+        }
+        Freed::Run(number) => shared.files.runs.retire(*number).map_err(explain(*number)),
+        Freed::Range(number, range) => shared.files.runs.punch(*number, range).map_err(explain(*number)),
+    }
 }
 
 /// What came of one look around.
@@ -96,25 +114,25 @@ impl Filler {
         Ok(Chore::Nothing)
     }
 
-    /// Frees segments whose time has come.
+    /// Frees what its time has come for.
     fn free(&mut self, shared: &Shared) -> Result<bool, LogFailure> {
-        let due: Vec<u64> = {
+        let due: Vec<Freed> = {
             let mut state = shared.lock();
             let durable = shared.durable();
             let due = state.freeing.extract_if(.., |freeing| freeing.after <= durable);
-            due.flat_map(|freeing| freeing.segments).collect()
+            due.flat_map(|freeing| freeing.freed).collect()
         };
         if due.is_empty() {
             return Ok(false);
         }
         if !shared.syncs() {
-            // What made the segments free must not be lost while they are.
+            // What made them free must not be lost while they are.
             let mut written = shared.written();
             shared.sync_segment(shared.geometry().replay_segment(written.end))?;
             written.synced = written.end;
         }
-        for number in due {
-            shared.files.retire(number).map_err(|error| failure(number, "freeing", error))?;
+        for freed in due {
+            free(shared, &freed)?;
         }
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! The shared log on a medium: appends, group commit, recovery, snapshots, reads. It executes the plans of ottla-layout.
+//! The shared log on a medium: appends, group commit, recovery, snapshots, runs, reads. It executes the plans of ottla-layout.
 //! It must not know what a record means, who waits for it, or what Kafka is.
 //!
 //! ```text
@@ -22,6 +22,7 @@ mod open;
 mod options;
 mod reader;
 mod ring;
+mod runs;
 mod scan;
 mod shared;
 mod snapshot;
@@ -38,5 +39,6 @@ pub use memory::MemoryMedium;
 pub use open::{Cut, Opened, Recovered, Replayed};
 pub use options::{Durability, Hooks, Options};
 pub use reader::LogReader;
+pub use runs::{PartBatch, PartEnd, PartReport, PartScan, RunError, RunWriter, Runs, Slice, Wanted};
 pub use snapshot::Snapshotter;
 pub use stats::{DURATIONS, Histogram, HistogramView, LogStats};

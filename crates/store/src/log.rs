@@ -3,14 +3,14 @@
 use crate::error::{AppendError, LogFailure};
 use crate::filler::{Chore, Filler};
 use crate::reader::LogReader;
-use crate::shared::{Freeing, Shared, State};
+use crate::runs::Runs;
+use crate::shared::{Freed, Shared, State};
 use crate::snapshot::Snapshotter;
 use ottla_layout::record::{encode, patch_batch};
 use ottla_layout::{BLOCK, Geometry};
 use ottla_types::LogPosition;
 use ottla_types::record::LogRecord;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 
@@ -232,6 +232,11 @@ impl Log {
         LogReader::new(Arc::clone(&self.shared))
     }
 
+    /// The runs, which hold what was rewritten.
+    pub fn runs(&self) -> Runs {
+        Runs::new(Arc::clone(&self.shared))
+    }
+
     /// Writes snapshots, from any thread.
     pub fn snapshotter(&self) -> Snapshotter {
         Snapshotter::new(Arc::clone(&self.shared))
@@ -255,17 +260,13 @@ impl Log {
     /// Frees segments that nothing refers to any more, once all that was appended so far is durable. Segments that a kept
     /// snapshot is replayed from, or later ones, are left alone. Returns those that will be freed.
     pub fn free_segments(&self, numbers: &[u64]) -> Vec<u64> {
-        let mut state = self.shared.lock();
+        let state = self.shared.lock();
         let floor = state.snapshots.iter().map(|position| self.geometry().replay_segment(*position)).min();
         let floor = floor.unwrap_or(0);
         let wanted = |number: &u64| *number < floor && self.shared.files.is_live(*number);
         let segments: Vec<u64> = numbers.iter().copied().filter(wanted).collect();
-        if !segments.is_empty() {
-            let after = state.end();
-            state.freeing.push(Freeing { after, segments: segments.clone() });
-            self.shared.fill_at.fetch_min(after, Ordering::AcqRel);
-            self.shared.chores.notify_one();
-        }
+        drop(state);
+        self.shared.free_later(segments.iter().map(|number| Freed::Segment(*number)).collect());
         segments
     }
 

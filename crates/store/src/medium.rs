@@ -40,6 +40,11 @@ pub trait MediumFile: Send + Sync {
     fn size(&self) -> io::Result<u64>;
     /// Reserves room for `len` bytes from the start, so that writing them cannot fail for lack of space; the size stays.
     fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Gives back the room of `len` bytes from `offset` on, which read as zeros from now on; the size stays. A medium that cannot
+    /// do that does nothing.
+    fn punch(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// True for errors that pass when somebody makes room: no space, quota, too many open files.

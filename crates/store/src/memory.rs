@@ -138,6 +138,22 @@ impl MediumFile for MemoryFile {
     fn allocate(&self, _len: u64) -> io::Result<()> {
         Ok(())
     }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
+        let len = content.size.saturating_sub(offset).min(len) as usize;
+        for (chunk, within, range) in Content::pieces(offset, len) {
+            let Some(place) = content.chunks.get_mut(chunk) else {
+                break;
+            };
+            if range.len() == CHUNK {
+                *place = None;
+            } else if let Some(bytes) = place {
+                bytes[within..within + range.len()].fill(0);
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +172,24 @@ mod tests {
         assert!(back[..30_000].iter().all(|byte| *byte == 0));
         assert_eq!(back[30_000..230_000], data);
         assert_eq!(file.read_at(&mut back, 230_000).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_freed_range_reads_as_zeros_and_takes_no_room() {
+        let medium = MemoryMedium::new();
+        let file = medium.create("a").unwrap();
+        file.write_at(&[7; 4 * CHUNK], 0).unwrap();
+        file.punch(100, 3 * CHUNK as u64).unwrap();
+        file.punch(5 * CHUNK as u64, 10).unwrap();
+        let mut back = vec![9; 4 * CHUNK];
+        assert_eq!(file.read_at(&mut back, 0).unwrap(), 4 * CHUNK);
+        assert!(
+            back.iter().enumerate().all(|(at, byte)| *byte == 0 || !(100..100 + 3 * CHUNK).contains(&at))
+        );
+        assert_eq!(back.iter().filter(|byte| **byte == 7).count(), CHUNK);
+        let files = medium.files.lock().unwrap();
+        let content = files["a"].content.read().unwrap();
+        assert_eq!(content.chunks.iter().filter(|chunk| chunk.is_some()).count(), 2);
     }
 
     #[test]

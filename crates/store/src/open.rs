@@ -137,7 +137,7 @@ fn identity(medium: &dyn Medium, options: &Options, listing: &Listing) -> Result
 }
 
 fn new_identity(medium: &dyn Medium, options: &Options, listing: &Listing) -> Result<Identity, OpenError> {
-    if !listing.segments.is_empty() || !listing.snapshots.is_empty() {
+    if !listing.segments.is_empty() || !listing.snapshots.is_empty() || !listing.runs.is_empty() {
         return Err(OpenError::Missing {
             file: IDENTITY.to_owned(),
             why: "the folder holds data, and only the identity says how to read it".to_owned(),

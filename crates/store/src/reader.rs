@@ -1,6 +1,7 @@
 //! Reads of batch bytes: from the groups in memory, else from the medium.
 
 use crate::files::segment_name;
+use crate::runs::Runs;
 use crate::shared::Shared;
 use crate::stats::LogStats;
 use bytes::{Bytes, BytesMut};
@@ -34,6 +35,11 @@ impl LogReader {
     /// Whether the log has no threads of its own: its reads then belong on the caller's thread too.
     pub fn is_driven(&self) -> bool {
         !self.shared.options.threads
+    }
+
+    /// The runs, which hold what was rewritten.
+    pub fn runs(&self) -> Runs {
+        Runs::new(Arc::clone(&self.shared))
     }
 
     /// Bytes of the largest record that the log takes: half a segment.

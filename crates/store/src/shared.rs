@@ -44,11 +44,20 @@ impl OpenGroup {
     }
 }
 
-/// A request to free segments once the log is durable up to a position.
+/// A request to free something once the log is durable up to a position.
 #[derive(Debug)]
 pub(crate) struct Freeing {
     pub(crate) after: u64,
-    pub(crate) segments: Vec<u64>,
+    pub(crate) freed: Vec<Freed>,
+}
+
+/// Something that nothing refers to any more.
+#[derive(Clone, Debug)]
+pub(crate) enum Freed {
+    Segment(u64),
+    Run(u64),
+    /// A range of a run.
+    Range(u64, Range<u64>),
 }
 
 /// What changes under the lock.
@@ -231,6 +240,18 @@ impl Shared {
         if first {
             (self.hooks.on_failure)(&failure);
         }
+    }
+
+    /// Frees something once all that was appended so far is durable.
+    pub(crate) fn free_later(&self, freed: Vec<Freed>) {
+        if freed.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        let after = state.end();
+        state.freeing.push(Freeing { after, freed });
+        self.fill_at.fetch_min(after, Ordering::AcqRel);
+        self.chores.notify_one();
     }
 
     /// Waits until there was progress, or for no reason at all.

@@ -3,12 +3,15 @@
 
 use crate::medium::{Medium, MediumFile};
 use crate::memory::not_found;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that a disk writes whole or not at all.
 const SECTOR: usize = 512;
+/// Bytes that are freed together.
+const BLOCK: usize = 4096;
 
 /// What goes wrong at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ struct Content {
     /// Sectors written since the last sync, with every state they had.
     pending: BTreeMap<usize, Vec<Vec<u8>>>,
     allocated: u64,
+    /// Blocks that were freed.
+    holes: BTreeSet<usize>,
 }
 
 impl FaultMedium {
@@ -133,6 +138,7 @@ impl FaultMedium {
             synced: file.synced.clone(),
             pending: file.pending.clone(),
             allocated: file.allocated,
+            holes: file.holes.clone(),
         });
         let copy = World {
             generation: 0,
@@ -213,10 +219,28 @@ impl Content {
             self.seen.resize(end, 0);
         }
         self.seen[offset..end].copy_from_slice(bytes);
+        for block in offset / BLOCK..end.div_ceil(BLOCK) {
+            self.holes.remove(&block);
+        }
         for sector in offset / SECTOR..end.div_ceil(SECTOR) {
             let range = sector * SECTOR..self.seen.len().min((sector + 1) * SECTOR);
             self.pending.entry(sector).or_default().push(self.seen[range].to_vec());
         }
+    }
+
+    /// Frees what lies in a range; like a write of zeros, it can get lost until it is synced.
+    fn punch(&mut self, range: Range<usize>) {
+        let range = range.start..range.end.min(self.seen.len());
+        if range.is_empty() {
+            return;
+        }
+        self.write(&vec![0; range.len()], range.start);
+        self.holes.extend(range.start.div_ceil(BLOCK)..range.end / BLOCK);
+    }
+
+    /// Bytes that it takes on the medium.
+    fn used(&self) -> u64 {
+        self.allocated.max(self.seen.len() as u64) - (self.holes.len() * BLOCK) as u64
     }
 
     fn sync(&mut self) {
@@ -253,7 +277,7 @@ impl Content {
 
 impl World {
     fn used(&self) -> u64 {
-        self.names.values().map(|id| self.files[*id].allocated.max(self.files[*id].seen.len() as u64)).sum()
+        self.names.values().map(|id| self.files[*id].used()).sum()
     }
 
     /// Checks that file `id` can reach to `len`.
@@ -380,6 +404,16 @@ impl MediumFile for FaultFile {
         file.allocated = file.allocated.max(len);
         Ok(())
     }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let next = self.medium.steps() + 1;
+        let range = offset as usize..offset.saturating_add(len) as usize;
+        if self.medium.world().faults.get(&next) == Some(&Fault::Crash) {
+            self.medium.world().files[self.id].punch(range.clone());
+        }
+        self.medium.step()?.files[self.id].punch(range);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -404,6 +438,25 @@ mod tests {
             kept[sectors.iter().filter(|byte| **byte == 2).count()] += 1;
         }
         assert!(kept.iter().all(|count| *count > 0), "none, one or both sectors survive: {kept:?}");
+    }
+
+    #[test]
+    fn a_freed_range_gives_its_room_back_unless_the_crash_comes_first() {
+        let mut kept = [0; 2];
+        for seed in 0..20 {
+            let medium = FaultMedium::new(seed);
+            let file = medium.create("a").unwrap();
+            file.write_at(&[1; 5 * BLOCK], 0).unwrap();
+            file.sync().unwrap();
+            medium.sync_names().unwrap();
+            medium.set_spare(0);
+            file.punch(10, 3 * BLOCK as u64).unwrap();
+            assert_eq!(medium.free_space().unwrap(), 2 * BLOCK as u64);
+            let bytes = medium.crash().contents("a");
+            assert_eq!((bytes[9], bytes[10 + 3 * BLOCK]), (1, 1));
+            kept[bytes[2 * BLOCK] as usize] += 1;
+        }
+        assert!(kept.iter().all(|count| *count > 0), "{kept:?}");
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! Tests of runs: what is written comes back, and damage is noticed.
+
 use super::batch::tests::batch;
 use super::*;
 use crate::geometry::BLOCK;

@@ -5,4 +5,5 @@ mod crash;
 mod damage;
 mod faults;
 mod log;
+mod runs;
 mod threads;

@@ -1,0 +1,67 @@
+//! What can go wrong with a run.
+
+use std::io;
+
+/// Why a run could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The run or the part is gone: whoever planned to read it plans again.
+    #[error("{file} was freed")]
+    Gone {
+        /// The file.
+        file: String,
+    },
+    /// The medium failed, perhaps for lack of space.
+    #[error("{file} at offset {offset}: {source}")]
+    Medium {
+        /// The file.
+        file: String,
+        /// Where in the file.
+        offset: u64,
+        /// The medium's error.
+        source: io::Error,
+    },
+    /// The bytes are not what was written.
+    #[error("{file} is damaged at offset {offset}: {what}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// Where in the file.
+        offset: u64,
+        /// What was found.
+        what: String,
+    },
+    /// What was to be written breaks the order of a run: a fault in the caller, or in the bytes it was given.
+    #[error("{file}: cannot be written: {what}")]
+    Refused {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl RunError {
+    /// True if it would work if somebody made room.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, RunError::Medium { source, .. } if crate::medium::is_shortage(source))
+    }
+
+    /// True if the run or the part was freed.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, RunError::Gone { .. })
+    }
+}
+
+impl From<RunError> for io::Error {
+    /// `NotFound` for what was freed, `InvalidData` for damage.
+    fn from(error: RunError) -> io::Error {
+        let kind = match &error {
+            RunError::Gone { .. } => io::ErrorKind::NotFound,
+            RunError::Medium { source, .. } => source.kind(),
+            RunError::Damaged { .. } => io::ErrorKind::InvalidData,
+            RunError::Refused { .. } => io::ErrorKind::InvalidInput,
+        };
+        io::Error::new(kind, error.to_string())
+    }
+}

@@ -1,0 +1,251 @@
+//! A part that is being read: its directory, and stretches of its batches, checked.
+
+use crate::buffer::Pool;
+use crate::runs::error::RunError;
+use crate::runs::files::{OpenRun, RunFiles};
+use bytes::Bytes;
+use ottla_layout::run::{BatchHead, DirectoryPage, PAGE, SMALL_DIRECTORY, Stretch, walk_stretch};
+use ottla_layout::{BLOCK, align_up};
+use ottla_types::record::RunPart;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The bytes of a part in its file, directory included, but for that of a small part.
+pub(crate) fn extent(part: &RunPart) -> Range<u64> {
+    let directory = match part.pages {
+        0 => 0,
+        pages => u64::from(pages) * PAGE as u64,
+    };
+    part.data..part.directory.saturating_add(directory)
+}
+
+/// An open part.
+pub(crate) struct PartView {
+    files: Arc<RunFiles>,
+    pool: Arc<Pool>,
+    run: OpenRun,
+    part: RunPart,
+    /// A small part is read whole, with its only page.
+    small: Option<(Bytes, Arc<DirectoryPage>)>,
+}
+
+/// Where a reader stands in a directory: before a stretch.
+#[derive(Clone)]
+pub(crate) struct Cursor {
+    page: Option<Arc<DirectoryPage>>,
+    page_index: u32,
+    index: usize,
+}
+
+/// Stretches that follow each other, and their bytes.
+pub(crate) struct Window {
+    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) bytes: Bytes,
+}
+
+/// How the medium is asked for bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// Through the page cache: others will want the same.
+    Cache,
+    /// In whole blocks, around the page cache where that is possible: nobody else will want it soon.
+    Blocks,
+}
+
+impl PartView {
+    pub(crate) fn open(
+        files: &Arc<RunFiles>,
+        pool: &Arc<Pool>,
+        part: &RunPart,
+    ) -> Result<PartView, RunError> {
+        let run = files.open(part.run)?;
+        let mut view =
+            PartView { files: Arc::clone(files), pool: Arc::clone(pool), run, part: *part, small: None };
+        view.check_extent()?;
+        if part.pages == 0 {
+            view.small = Some(view.read_small()?);
+        }
+        Ok(view)
+    }
+
+    pub(crate) fn part(&self) -> &RunPart {
+        &self.part
+    }
+
+    fn check_extent(&self) -> Result<(), RunError> {
+        let part = &self.part;
+        let end = part.data.checked_add(part.bytes);
+        let fits = end.is_some_and(|end| end <= part.directory)
+            && part.data >= BLOCK
+            && extent(part).end + BLOCK <= self.run.footer.length;
+        if fits {
+            Ok(())
+        } else {
+            Err(self.damaged(part.data, "the log knows a part here that does not fit"))
+        }
+    }
+
+    /// An error of this part, or that it is gone: what was freed may read as anything.
+    pub(crate) fn judge(&self, error: RunError) -> RunError {
+        if self.files.is_live(self.part.run, &extent(&self.part)) {
+            return error;
+        }
+        RunError::Gone { file: self.run.name() }
+    }
+
+    pub(crate) fn damaged(&self, offset: u64, what: impl ToString) -> RunError {
+        self.judge(self.run.damaged(offset, what))
+    }
+
+    fn read_small(&self) -> Result<(Bytes, Arc<DirectoryPage>), RunError> {
+        let place = self.part.directory;
+        let len = place + SMALL_DIRECTORY as u64 - self.part.data;
+        let all = self.read(self.part.data..self.part.data + len, Via::Cache)?;
+        let at = (place - self.part.data) as usize;
+        let page = DirectoryPage::check(&self.run.id, place, 0, &all[at..]);
+        let page = page.map_err(|fault| self.damaged(place, fault))?;
+        self.check_page(&page, place)?;
+        Ok((all, Arc::new(page)))
+    }
+
+    fn pages(&self) -> u32 {
+        self.part.pages.max(1)
+    }
+
+    fn page(&self, index: u32, in_turn: bool) -> Result<Arc<DirectoryPage>, RunError> {
+        if let Some((_, page)) = &self.small {
+            return Ok(Arc::clone(page));
+        }
+        let pages = &self.files.pages;
+        let page = match in_turn {
+            true => pages.page_in_turn(&self.run, &self.part, index),
+            false => pages.page(&self.run, &self.part, index),
+        };
+        let page = page.map_err(|error| self.judge(error))?;
+        self.check_page(&page, self.part.directory + u64::from(index) * PAGE as u64)?;
+        Ok(page)
+    }
+
+    fn check_page(&self, page: &DirectoryPage, place: u64) -> Result<(), RunError> {
+        let first = page.stretch(0).map_or(0, |stretch| stretch.place);
+        if first >= self.part.data && page.end() <= self.part.data + self.part.bytes {
+            return Ok(());
+        }
+        Err(self.damaged(place, "the directory page tells of bytes outside its part"))
+    }
+
+    /// Finds the first stretch that `wanted` holds for. It must hold for all that follow one it holds for, and for a page if it
+    /// holds for its last stretch.
+    pub(crate) fn seek(&self, wanted: impl Fn(&Stretch) -> bool) -> Result<Cursor, RunError> {
+        let (mut low, mut high) = (0, self.pages());
+        while low < high {
+            let middle = u32::midpoint(low, high);
+            let page = self.page(middle, false)?;
+            let last = page.stretch(page.count().saturating_sub(1));
+            if last.is_some_and(|last| wanted(&last)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        let mut cursor = Cursor { page: None, page_index: low, index: 0 };
+        if low < self.pages() {
+            let page = self.page(low, true)?;
+            cursor.index = page.first(wanted).unwrap_or(page.count());
+            cursor.page = Some(page);
+        }
+        Ok(cursor)
+    }
+
+    pub(crate) fn begin(&self) -> Cursor {
+        Cursor { page: None, page_index: 0, index: 0 }
+    }
+
+    /// The stretch behind the cursor.
+    pub(crate) fn peek(&self, cursor: &mut Cursor) -> Result<Option<Stretch>, RunError> {
+        loop {
+            if cursor.page_index >= self.pages() {
+                return Ok(None);
+            }
+            if cursor.page.is_none() {
+                cursor.page = Some(self.page(cursor.page_index, true)?);
+                cursor.index = 0;
+            }
+            if let Some(stretch) = cursor.page.as_ref().and_then(|page| page.stretch(cursor.index)) {
+                return Ok(Some(stretch));
+            }
+            cursor.page = None;
+            cursor.page_index += 1;
+        }
+    }
+
+    /// Reads stretches from the cursor on that `wanted` holds for: as many as fit into `max_bytes`, but one at least. Nothing if
+    /// there is none.
+    pub(crate) fn window(
+        &self,
+        cursor: &mut Cursor,
+        max_bytes: u64,
+        via: Via,
+        wanted: impl Fn(&Stretch) -> bool,
+    ) -> Result<Option<Window>, RunError> {
+        let mut stretches: Vec<Stretch> = Vec::new();
+        while let Some(stretch) = self.peek(cursor)? {
+            let fits = stretches.first().is_none_or(|first| stretch.end - first.place <= max_bytes);
+            if !fits || !wanted(&stretch) {
+                break;
+            }
+            if stretches.last().is_some_and(|last| last.end != stretch.place) {
+                return Err(self.damaged(stretch.place, "the directory leaves a gap before this place"));
+            }
+            stretches.push(stretch);
+            cursor.index += 1;
+        }
+        let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
+            return Ok(None);
+        };
+        let bytes = self.read(first.place..last.end, via)?;
+        Ok(Some(Window { stretches, bytes }))
+    }
+
+    fn read(&self, range: Range<u64>, via: Via) -> Result<Bytes, RunError> {
+        if let Some((all, _)) = &self.small {
+            let at = |place: u64| (place - self.part.data) as usize;
+            return Ok(all.slice(at(range.start)..at(range.end)));
+        }
+        let wide = match via {
+            Via::Cache => range.clone(),
+            Via::Blocks => range.start / BLOCK * BLOCK..align_up(range.end),
+        };
+        let len = (wide.end - wide.start) as usize;
+        let mut buffer = self.pool.take(len);
+        buffer.resize_for_read(len);
+        self.run.fill(buffer.as_mut(), wide.start).map_err(|error| self.judge(error))?;
+        let from = (range.start - wide.start) as usize;
+        Ok(Bytes::from_owner(buffer).slice(from..from + (range.end - range.start) as usize))
+    }
+
+    /// Checks a window and gives its batches to `sink`: where each begins in the window's bytes, and its head; as long as
+    /// `sink` wants to go on at the end of a stretch.
+    pub(crate) fn walk(
+        &self,
+        window: &Window,
+        mut sink: impl FnMut(usize, &BatchHead) -> bool,
+    ) -> Result<(), RunError> {
+        let base = window.stretches.first().map_or(0, |first| first.place);
+        for stretch in &window.stretches {
+            let at = (stretch.place - base) as usize;
+            let bytes = window.bytes.get(at..(stretch.end - base) as usize).unwrap_or_default();
+            let mut go_on = true;
+            let walked = walk_stretch(stretch, bytes, |offset, head| go_on &= sink(at + offset, head));
+            walked.map_err(|(offset, what)| self.damaged(stretch.place + offset as u64, what))?;
+            if !go_on {
+                break;
+            }
+        }
+        // What was freed while it was read may be anything.
+        if self.files.is_live(self.part.run, &extent(&self.part)) {
+            return Ok(());
+        }
+        Err(RunError::Gone { file: self.run.name() })
+    }
+}

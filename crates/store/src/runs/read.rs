@@ -1,0 +1,188 @@
+//! Reads for consumers: slices of whole batches, and lookups by time.
+
+use crate::runs::error::RunError;
+use crate::runs::part::{PartView, Via, Window};
+use bytes::Bytes;
+use ottla_layout::run::BatchHead;
+use ottla_types::{Millis, Offset};
+
+/// Bytes that are searched at once when the directory cannot tell where.
+const SEARCHED: u64 = 256 << 10;
+
+/// What is wanted of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The first offset: the batch that holds it, or the first one behind it.
+    pub from: Offset,
+    /// No batch that reaches this offset.
+    pub to: Offset,
+    /// How many bytes at most.
+    pub max_bytes: usize,
+    /// The first batch is wanted even if it has more bytes.
+    pub first_whole: bool,
+}
+
+/// Whole batches of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The batches, one after the other; empty if none fits or none is there.
+    pub bytes: Bytes,
+    /// Base offset of the first batch; where reading began if there is none.
+    pub first: Offset,
+    /// Last offset of the last batch; the offset before `first` if there is none.
+    pub last: Offset,
+    /// Nothing of what was wanted lies behind: a reader goes on with what follows the part, or the end is reached.
+    pub complete: bool,
+}
+
+/// A batch of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartBatch {
+    /// Offset of its first record.
+    pub base_offset: Offset,
+    /// Offset of its last record.
+    pub last_offset: Offset,
+    /// Its largest timestamp, -1 for none.
+    pub max_timestamp: Millis,
+    /// The batch.
+    pub bytes: Bytes,
+}
+
+impl PartBatch {
+    pub(crate) fn of(window: &Window, at: usize, head: &BatchHead) -> PartBatch {
+        PartBatch {
+            base_offset: head.base_offset,
+            last_offset: head.last_offset,
+            max_timestamp: head.max_timestamp,
+            bytes: window.bytes.slice(at..at + head.size),
+        }
+    }
+}
+
+/// What was taken of a window so far.
+struct Taking {
+    start: usize,
+    end: usize,
+    first: Offset,
+    last: Offset,
+    /// The next batch is too much, or too far.
+    full: bool,
+    past: bool,
+}
+
+impl Taking {
+    fn take(&mut self, wanted: &Wanted, at: usize, head: &BatchHead) -> bool {
+        if self.full || self.past || head.last_offset < wanted.from {
+            return !self.full && !self.past;
+        }
+        let none = self.start == self.end;
+        let start = if none { at } else { self.start };
+        let fits = at + head.size - start <= wanted.max_bytes || (none && wanted.first_whole);
+        if head.last_offset >= wanted.to {
+            self.past = true;
+        } else if !fits {
+            self.full = true;
+        } else {
+            self.first = if none { head.base_offset } else { self.first };
+            (self.start, self.end, self.last) = (start, at + head.size, head.last_offset);
+        }
+        !self.full && !self.past
+    }
+}
+
+impl PartView {
+    pub(crate) fn slice(&self, wanted: &Wanted) -> Result<Slice, RunError> {
+        let mut cursor = self.seek(|stretch| stretch.next_offset > wanted.from)?;
+        let nothing = Slice {
+            bytes: Bytes::new(),
+            first: wanted.from,
+            last: Offset(wanted.from.0.saturating_sub(1)),
+            complete: true,
+        };
+        let before_end = |stretch: &ottla_layout::run::Stretch| stretch.base_offset < wanted.to;
+        loop {
+            let max = wanted.max_bytes as u64;
+            let Some(window) = self.window(&mut cursor, max, Via::Cache, before_end)? else {
+                return Ok(nothing);
+            };
+            let (first, last) = (nothing.first, nothing.last);
+            let mut taking = Taking { start: 0, end: 0, first, last, full: false, past: false };
+            self.walk(&window, |at, head| taking.take(wanted, at, head))?;
+            let empty = taking.start == taking.end;
+            if empty && !taking.full && !taking.past {
+                continue;
+            }
+            let more = taking.full
+                || (!taking.past && self.peek(&mut cursor)?.is_some_and(|next| before_end(&next)));
+            return Ok(Slice {
+                bytes: window.bytes.slice(taking.start..taking.end),
+                first: taking.first,
+                last: taking.last,
+                complete: !more,
+            });
+        }
+    }
+
+    pub(crate) fn find_time(
+        &self,
+        time: Millis,
+        from: Offset,
+        to: Offset,
+    ) -> Result<Option<PartBatch>, RunError> {
+        let mut cursor = self.seek(|stretch| stretch.max_timestamp >= time && stretch.next_offset > from)?;
+        let mut max_bytes = 0;
+        // The first stretch has it, unless an earlier batch than those wanted has such a time.
+        while let Some(window) =
+            self.window(&mut cursor, max_bytes, Via::Cache, |next| next.base_offset < to)?
+        {
+            max_bytes = SEARCHED;
+            let mut found = None;
+            self.walk(&window, |at, head| {
+                let fits = head.last_offset >= from && head.last_offset < to && head.max_timestamp >= time;
+                if fits && found.is_none() {
+                    found = Some(PartBatch::of(&window, at, head));
+                }
+                found.is_none()
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn latest_time(&self, to: Offset) -> Result<Option<PartBatch>, RunError> {
+        // The last stretch that begins before `to`: all earlier ones end before it.
+        let mut cursor = self.seek(|stretch| stretch.next_offset >= to || stretch.end >= self.data_end())?;
+        let Some(window) = self.window(&mut cursor, 0, Via::Cache, |stretch| stretch.base_offset < to)?
+        else {
+            return Ok(None);
+        };
+        let mut latest: Option<PartBatch> = None;
+        self.walk(&window, |at, head| {
+            let later = latest.as_ref().is_none_or(|latest| head.max_timestamp > latest.max_timestamp);
+            if later && head.last_offset < to {
+                latest = Some(PartBatch::of(&window, at, head));
+            }
+            true
+        })?;
+        let place = window.stretches.first().map_or(0, |stretch| stretch.place);
+        let before = self.time_before(place)?;
+        match latest {
+            Some(latest) if latest.max_timestamp > before => Ok(Some(latest)),
+            _ if before < Millis(0) => Ok(None),
+            _ => self.find_time(before, self.part().base_offset, to),
+        }
+    }
+
+    fn data_end(&self) -> u64 {
+        self.part().data + self.part().bytes
+    }
+
+    /// The largest timestamp before the stretch at `place`.
+    fn time_before(&self, place: u64) -> Result<Millis, RunError> {
+        let mut cursor = self.seek(|stretch| stretch.end >= place)?;
+        let found = self.peek(&mut cursor)?.filter(|stretch| stretch.end == place);
+        Ok(found.map_or(Millis::NONE, |stretch| stretch.max_timestamp))
+    }
+}
