@@ -32,7 +32,7 @@ use ottla_types::record::{
     AbortedRestored, AbortedTransaction, BatchAppended, BatchPlace, BatchesRestored, LogRecord, Marker,
     PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored, ProducerState, RunPart, StoredBatch,
 };
-use ottla_types::{BatchSummary, LogPosition, Offset, ProducerId, TopicPartition};
+use ottla_types::{BatchSummary, LogPosition, Millis, Offset, ProducerId, TopicPartition};
 use producer::Producers;
 use std::collections::VecDeque;
 
@@ -141,7 +141,7 @@ impl Partition {
             base_offset: appended.base_offset,
             last_offset,
             max_timestamp: appended.summary.max_timestamp,
-            appended: appended.at,
+            appended: if appended.summary.max_timestamp < Millis(0) { appended.at } else { Millis::NONE },
             place: BatchPlace::Log { position, size: appended.summary.size },
         };
         self.index.push(&stored);
@@ -158,7 +158,7 @@ impl Partition {
             base_offset: offset,
             last_offset: offset,
             max_timestamp: marker.at,
-            appended: marker.at,
+            appended: Millis::NONE,
             place: BatchPlace::Marker(*marker),
         });
         self.next_offset = offset.plus(1);

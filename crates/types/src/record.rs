@@ -406,7 +406,7 @@ pub struct StoredBatch {
     pub last_offset: Offset,
     /// Its largest timestamp, -1 for none.
     pub max_timestamp: Millis,
-    /// When it was appended: retention counts from here if it has no timestamp.
+    /// When it was appended: retention counts from here if it has no timestamp. -1 if it has one.
     pub appended: Millis,
     /// Where its bytes are.
     pub place: BatchPlace,

@@ -217,3 +217,91 @@ impl Tail {
         self.markers.get(found).map(|(_, marker)| *marker)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ottla_types::{ProducerEpoch, ProducerId};
+
+    /// Numbers without an obvious order.
+    fn numbers() -> impl Iterator<Item = i64> {
+        std::iter::successors(Some(12_345_u64), |last| Some(last.wrapping_mul(6_364_136_223_846_793_005) + 1))
+            .map(|number| (number >> 40) as i64)
+    }
+
+    fn batches(count: usize) -> Vec<StoredBatch> {
+        let mut numbers = numbers();
+        let mut next = || numbers.next().unwrap_or_default();
+        let mut offset = Offset(0);
+        let one = |_| {
+            let (base_offset, time) = (offset, Millis(next() % 1000 - 1));
+            let is_marker = next() % 4 == 0;
+            let last_offset = if is_marker { base_offset } else { base_offset.plus(next() % 5) };
+            offset = last_offset.plus(1);
+            let marker = Marker {
+                commit: true,
+                producer_id: ProducerId(next()),
+                producer_epoch: ProducerEpoch(0),
+                coordinator_epoch: 0,
+                at: time,
+            };
+            let place = match is_marker {
+                true => BatchPlace::Marker(marker),
+                false => {
+                    BatchPlace::Log { position: LogPosition(next() as u64), size: 61 + (next() % 100) as u32 }
+                }
+            };
+            let appended = if time < Millis(0) { Millis(next()) } else { Millis::NONE };
+            StoredBatch { base_offset, last_offset, max_timestamp: time, appended, place }
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn tail(batches: &[StoredBatch]) -> Tail {
+        let mut tail = Tail::default();
+        batches.iter().for_each(|batch| tail.push(batch));
+        tail
+    }
+
+    #[test]
+    fn many_chunks_are_as_one_list() {
+        let mut list = batches(1000);
+        let mut tail = tail(&list);
+        let end = list[999].last_offset.0 + 2;
+        for drop in [0, 1, 127, 128, 300, 37] {
+            assert_eq!(tail.drop_front(drop), list.drain(..drop).collect::<Vec<_>>());
+            assert_eq!(tail.iter().collect::<Vec<_>>(), list);
+            let bytes: u64 = list.iter().map(|batch| u64::from(size(batch))).sum();
+            assert_eq!((tail.len(), tail.bytes()), (list.len(), bytes));
+            for offset in (0..end).step_by(7).map(Offset) {
+                let from = list.partition_point(|batch| batch.last_offset < offset);
+                assert_eq!(tail.count_below(offset), from);
+                assert!(tail.from(offset).eq(list[from..].iter().copied()));
+                let time = Millis(offset.0 % 1001);
+                let late = list[from..].iter().find(|batch| batch.max_timestamp >= time);
+                assert_eq!(tail.at_time(time, offset).as_ref(), late);
+                let to = Offset(offset.0 * 2);
+                let within = list[from..].iter().take_while(|batch| batch.last_offset < to);
+                let within = within.map(|batch| u64::from(size(batch))).sum();
+                assert_eq!(tail.bytes_between(offset, to, u64::MAX), within);
+                assert!(tail.bytes_between(offset, to, 500) >= within.min(500));
+            }
+            let latest = list.iter().map(|batch| batch.max_timestamp).max();
+            assert_eq!(tail.latest_time().map(|batch| batch.max_timestamp), latest);
+        }
+        assert_eq!(tail.drop_front(1000).len(), list.len());
+        assert_eq!((tail.len(), tail.bytes(), tail.markers.len(), tail.chunks.len()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn an_entry_keeps_the_time_of_its_append_only_where_it_has_no_other() {
+        let mut batch = batches(1)[0];
+        (batch.max_timestamp, batch.appended) = (Millis(-7), Millis(5));
+        let kept = |batch: &StoredBatch| {
+            tail(&[*batch]).iter().next().map(|one| (one.max_timestamp.0, one.appended.0))
+        };
+        assert_eq!(kept(&batch), Some((-1, 5)));
+        batch.max_timestamp = Millis(0);
+        assert_eq!(kept(&batch), Some((0, -1)));
+    }
+}

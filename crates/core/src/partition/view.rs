@@ -133,7 +133,7 @@ impl Partition {
         }
         let end = self.end(isolation);
         let mut taken = Taken { sources: Vec::new(), bytes: 0, most: 0, max_bytes, first_whole };
-        let parts = self.index.parts_from(from).iter().take_while(|part| part.base_offset < end);
+        let parts = self.index.parts_from(from).iter().take_while(|part| part.base_offset.max(from) < end);
         let full =
             parts.map(|part| Source::Part { part: *part, from, to: end }).any(|source| !taken.take(source));
         if !full {
@@ -163,7 +163,7 @@ impl Partition {
     pub fn readable_bytes(&self, from: Offset, enough: u64, isolation: Isolation) -> u64 {
         let end = self.end(isolation);
         let mut bytes = 0;
-        for part in self.index.parts_from(from).iter().take_while(|part| part.base_offset < end) {
+        for part in self.index.parts_from(from).iter().take_while(|part| part.base_offset.max(from) < end) {
             bytes += share(part, from, end);
             if bytes >= enough {
                 return bytes;

@@ -1,5 +1,6 @@
 //! The law: replaying the log gives the live state, from the start, from any snapshot, and for any prefix of the log.
 
+use crate::parts;
 use crate::world::{Owner, World, at, batch, claim, plain};
 use ottla_core::catalog::TopicRef;
 use ottla_core::group::{DeleteGroups, MemberRef};
@@ -7,7 +8,7 @@ use ottla_core::offsets::{CommitOffsets, DeleteOffsets, NewOffset, StageOffsets,
 use ottla_core::ops::{AddOffsetsToTxn, DeleteRecords, TxnMarker, WriteTxnMarkers};
 use ottla_core::transaction::TransactionCheck;
 use ottla_core::{Input, Shard, Ticket};
-use ottla_types::record::LogRecord;
+use ottla_types::record::{BatchPlace, LogRecord};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
 use proptest::prelude::*;
 
@@ -27,6 +28,7 @@ enum Event {
     Stage { id: u8, age: u8, group: u8, partition: u8, verify: bool },
     DeleteOffsets { group: u8, partition: u8 },
     DeleteGroup { group: u8 },
+    Rewrite { partition: u8, from: u8, count: u8, per_part: u8, gone: Option<u8> },
     Pass { millis: u32 },
     Sync,
     CreateTopic,
@@ -66,12 +68,21 @@ fn event() -> impl Strategy<Value = Event> {
         ),
         1 => (0..2_u8, 0..4_u8).prop_map(|(group, partition)| Event::DeleteOffsets { group, partition }),
         1 => (0..2_u8).prop_map(|group| Event::DeleteGroup { group }),
+        3 => rewrite(),
         3 => prop_oneof![0..100_u32, 0..100_000_u32, 0..2_000_000_000_u32]
             .prop_map(|millis| Event::Pass { millis }),
         4 => Just(Event::Sync),
         1 => Just(Event::CreateTopic),
         1 => (0..3_u8).prop_map(|age| Event::DeleteTopic { age }),
     ]
+}
+
+/// Batches or parts of a partition go into a new run, at times with less in it.
+fn rewrite() -> impl Strategy<Value = Event> {
+    let gone = proptest::option::weighted(0.3, 0..3_u8);
+    (0..4_u8, any::<u8>(), 1..12_u8, 1..4_u8, gone).prop_map(|(partition, from, count, per_part, gone)| {
+        Event::Rewrite { partition, from, count, per_part, gone }
+    })
 }
 
 /// The world with what clients remember: the owners of each id, newest last.
@@ -229,6 +240,16 @@ impl Play {
                 let partitions = vec![(self.partition(number), Offset(i64::from(offset)))];
                 self.world.step(Input::DeleteRecords(DeleteRecords { ticket, partitions }));
             }
+            Event::Rewrite { partition: number, from, count, per_part, gone } => {
+                let at = self.partition(number);
+                let pieces = parts::some_pieces(&self.world, at, from, count);
+                if !pieces.is_empty() {
+                    let run = self.world.log.len() as u64;
+                    let (per_part, gone) = (usize::from(per_part), gone.map(usize::from));
+                    let installed = parts::installing(at, &pieces, run, per_part, gone);
+                    self.world.append(LogRecord::PartsInstalled(installed));
+                }
+            }
             Event::Pass { millis } => self.world.pass(i64::from(millis)),
             Event::Sync => self.world.sync(),
             Event::CreateTopic => {
@@ -262,6 +283,7 @@ fn check_state(shard: &Shard, log: &[LogRecord]) {
         assert!(partition.last_stable() <= partition.high_watermark());
         assert!(partition.high_watermark() <= partition.next_offset());
     }
+    check_runs(shard);
     // A producer that is open at a partition is so in an ongoing transaction, unless somebody wrote markers by hand.
     let by_hand = log.iter().any(|record| matches!(record, LogRecord::MarkerAppended(_)));
     let ongoing: Vec<_> = shard
@@ -275,6 +297,26 @@ fn check_state(shard: &Shard, log: &[LogRecord]) {
             assert!(holder.is_some_and(|known| known.partitions().contains(&at)), "{open:?} hangs");
         }
     }
+}
+
+/// What is counted of runs and of the log is what the partitions refer to.
+fn check_runs(shard: &Shard) {
+    let mut runs = std::collections::BTreeMap::<u64, (u64, u64)>::new();
+    let (mut tail, mut lies) = (0, false);
+    for (_, partition) in shard.partitions().iter() {
+        for part in partition.parts() {
+            let used = runs.entry(part.run).or_default();
+            *used = (used.0 + 1, used.1 + part.bytes);
+        }
+        tail += partition.tail_entries() as u64;
+        lies |= partition.tail().any(|batch| matches!(batch.place, BatchPlace::Log { .. }));
+        let first = partition.tail().next().map(|batch| batch.base_offset);
+        let last = partition.parts().last().map(|part| part.last_offset);
+        assert!(first.zip(last).is_none_or(|(first, last)| last < first));
+    }
+    let counted = shard.partitions().runs().map(|(run, used)| (run, (used.parts, used.bytes)));
+    assert_eq!(counted.collect::<std::collections::BTreeMap<_, _>>(), runs);
+    assert_eq!((shard.partitions().tail_entries(), shard.partitions().oldest_live().is_some()), (tail, lies));
 }
 
 /// Each batch and marker takes the offset after the one before.

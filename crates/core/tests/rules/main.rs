@@ -8,6 +8,7 @@ mod idempotence;
 mod law;
 mod machine;
 mod owning;
+mod parts;
 mod reading;
 mod recovery;
 mod refusing;

@@ -135,7 +135,8 @@ impl World {
         answers
     }
 
-    fn append(&mut self, record: LogRecord) {
+    /// Appends a record and applies it.
+    pub(crate) fn append(&mut self, record: LogRecord) {
         let position = LogPosition(self.end);
         let mut payload = position;
         self.end += 64;
