@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use ottla_layout::record::{self, KINDS, decode, encode};
+use ottla_layout::run::{BatchHead, DirectoryWriter, RunFooter, RunId, RunRow};
 use ottla_layout::snapshot::{ChunkWriter, SnapshotHeader};
 use ottla_layout::{BLOCK, GROUP_HEADER, Geometry, GroupHeader, Identity, SegmentHeader, seal_group};
 use ottla_types::record::*;
@@ -318,7 +319,42 @@ fn samples() -> Vec<(String, Vec<u8>)> {
     snapshot.extend(chunks.push(&[1, 2, 3]).unwrap_or_default());
     snapshot.extend(chunks.finish());
     samples.push(("snapshot".to_owned(), snapshot));
+    samples.extend(run());
     samples
+}
+
+/// A batch as far as runs look into it.
+fn run_batch(base: i64, time: i64) -> Vec<u8> {
+    let mut batch = vec![0; 70];
+    batch[..8].copy_from_slice(&base.to_be_bytes());
+    batch[8..12].copy_from_slice(&58i32.to_be_bytes());
+    batch[16] = 2;
+    batch[26] = 1;
+    batch[35..43].copy_from_slice(&time.to_be_bytes());
+    batch
+}
+
+/// The pieces of a run, header and footer without the zeros that fill their blocks.
+fn run() -> Vec<(String, Vec<u8>)> {
+    let id = RunId { log_id: 0x0123_4567_89ab_cdef, shard: 0, run: 3 };
+    let mut directory = DirectoryWriter::default();
+    for (number, base) in [300, 302, 310].into_iter().enumerate() {
+        let batch = run_batch(base, 1_700_000_000_000 - base);
+        if let Ok(head) = BatchHead::read(&batch) {
+            directory.push(4096 + 70 * number as u64, &head, &batch);
+        }
+    }
+    let (directory, pages) = directory.finish(&id, 4306, true);
+    let part = RunPart { bytes: 210, data: 4096, directory: 4306, pages, ..part() };
+    let mut table = Vec::new();
+    RunRow { partition: partition(2), part }.encode(&mut table);
+    let footer = RunFooter::of(4306 + directory.len() as u64, &table);
+    vec![
+        ("run-header".to_owned(), id.header()[..64].to_vec()),
+        ("run-directory".to_owned(), directory),
+        ("run-table".to_owned(), table),
+        ("run-footer".to_owned(), id.footer(&footer)[..64].to_vec()),
+    ]
 }
 
 #[test]

@@ -5,5 +5,6 @@ mod crash;
 mod damage;
 mod faults;
 mod log;
+mod run_faults;
 mod runs;
 mod threads;
