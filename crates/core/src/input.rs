@@ -1,6 +1,6 @@
 //! Everything a shard can be asked or told.
 
-use crate::{catalog, group, offsets, ops};
+use crate::{catalog, group, offsets, ops, partition};
 use ottla_types::LogPosition;
 
 /// One event for [`crate::Shard::step`].
@@ -50,4 +50,6 @@ pub enum Input {
     StageOffsets(offsets::StageOffsets),
     /// OffsetDelete.
     DeleteOffsets(offsets::DeleteOffsets),
+    /// Parts were written to runs.
+    InstallParts(partition::InstallParts),
 }

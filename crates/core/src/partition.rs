@@ -13,6 +13,7 @@ mod live;
 mod open;
 mod producer;
 mod retention;
+mod rewrite;
 mod runs;
 mod table;
 mod tail;
@@ -22,6 +23,10 @@ pub use index::Source;
 pub use open::Holder;
 pub(crate) use producer::{ProducerRefusal, Verdict, stale};
 pub(crate) use retention::Keep;
+pub use rewrite::{
+    Cut, Hole, Install, InstallParts, MergeRange, RetentionClass, RunBounds, RunEnds, RunsPlan, TailPlan,
+    TailRange,
+};
 pub use runs::RunUse;
 pub use table::Partitions;
 pub use view::{Isolation, OutOfRange, ReadPlan};

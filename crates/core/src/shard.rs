@@ -72,6 +72,7 @@ impl Shard {
             Input::CommitOffsets(ask) => self.commit_offsets(now, ask, out),
             Input::StageOffsets(ask) => self.stage_offsets(now, ask, out),
             Input::DeleteOffsets(ask) => self.delete_offsets(ask, out),
+            Input::InstallParts(ask) => self.install_parts(ask, out),
         }
     }
 

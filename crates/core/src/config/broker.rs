@@ -156,6 +156,25 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "answers to Fetch that their peers have not taken yet, of all connections together, in bytes",
     ),
     fixed(
+        "ottla.rewrite.buffer.bytes",
+        Kind::Long(65_536, 1 << 40),
+        "67108864",
+        "memory in which batches are sorted on their way from the log into runs, in bytes",
+    ),
+    fixed("ottla.runs.max", Kind::Int(2, i32::MAX), "128", "runs; small ones are merged when there are more"),
+    fixed(
+        "ottla.tail.max.batches",
+        Kind::Int(1, i32::MAX),
+        "1000000",
+        "batches that are not in runs yet; Produce waits when there are more",
+    ),
+    fixed(
+        "ottla.tail.max.bytes",
+        Kind::Long(1, i64::MAX),
+        "536870912",
+        "bytes of log that are not in runs yet, but at least three log segments; Produce waits when there are more",
+    ),
+    fixed(
         "producer.id.expiration.ms",
         Kind::Int(1, i32::MAX),
         "86400000",
@@ -237,6 +256,14 @@ pub struct Settings {
     pub group_max_session_timeout: Millis,
     /// `group.max.size`.
     pub group_max_size: usize,
+    /// `ottla.tail.max.bytes`.
+    pub tail_max_bytes: u64,
+    /// `ottla.tail.max.batches`.
+    pub tail_max_batches: usize,
+    /// `ottla.rewrite.buffer.bytes`.
+    pub rewrite_buffer: u64,
+    /// `ottla.runs.max`.
+    pub runs_max: usize,
 }
 
 impl Default for Settings {
@@ -298,6 +325,8 @@ impl Settings {
         let number = |name: &str| text(name).parse::<i64>().unwrap_or_default();
         let int = |name: &str| i32::try_from(number(name)).unwrap_or(i32::MAX);
         let millis = |name: &str| Millis(number(name));
+        let size = |name: &str| u64::try_from(number(name)).unwrap_or_default();
+        let count = |name: &str| usize::try_from(number(name)).unwrap_or(usize::MAX);
         let flag = |name: &str| text(name).eq_ignore_ascii_case("true");
         Settings {
             node_id: int("node.id"),
@@ -314,12 +343,16 @@ impl Settings {
             producer_id_expiration: millis("producer.id.expiration.ms"),
             offsets_retention: Millis(number("offsets.retention.minutes") * 60_000),
             offsets_retention_check_interval: millis("offsets.retention.check.interval.ms"),
-            offset_metadata_max: usize::try_from(number("offset.metadata.max.bytes")).unwrap_or(usize::MAX),
+            offset_metadata_max: count("offset.metadata.max.bytes"),
             offsets_partitions: int("offsets.topic.num.partitions"),
             group_initial_rebalance_delay: millis("group.initial.rebalance.delay.ms"),
             group_min_session_timeout: millis("group.min.session.timeout.ms"),
             group_max_session_timeout: millis("group.max.session.timeout.ms"),
-            group_max_size: usize::try_from(number("group.max.size")).unwrap_or(usize::MAX),
+            group_max_size: count("group.max.size"),
+            tail_max_bytes: size("ottla.tail.max.bytes"),
+            tail_max_batches: count("ottla.tail.max.batches"),
+            rewrite_buffer: size("ottla.rewrite.buffer.bytes"),
+            runs_max: count("ottla.runs.max"),
             given,
         }
     }

@@ -12,6 +12,7 @@ use ottla_types::record::{
 };
 use ottla_types::{LogPosition, Offset, TopicId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 /// A partition's end after a record at this position.
 #[derive(Debug)]
@@ -41,6 +42,14 @@ impl Partitions {
     /// All partitions, in order.
     pub fn iter(&self) -> impl Iterator<Item = (TopicPartition, &Partition)> {
         self.table.iter().map(|(at, partition)| (*at, partition))
+    }
+
+    /// The partitions in a range, in order.
+    pub(crate) fn range(
+        &self,
+        range: (Bound<TopicPartition>, Bound<TopicPartition>),
+    ) -> impl Iterator<Item = (TopicPartition, &Partition)> {
+        self.table.range(range).map(|(at, partition)| (*at, partition))
     }
 
     /// A position at or before the first byte of the log that a batch still needs; none if no batch needs any.

@@ -12,5 +12,6 @@ mod parts;
 mod reading;
 mod recovery;
 mod refusing;
+mod rewriting;
 mod verifying;
 mod world;
