@@ -17,7 +17,9 @@
 mod due;
 mod keys;
 mod pass;
+mod plan;
 
 pub use due::{Cleanable, Limits, Stretch, cleanable};
 pub use keys::Keys;
 pub use pass::{BatchFacts, Control, Left, Outcome, Pass, RecordFacts};
+pub use plan::Compactable;

@@ -31,6 +31,7 @@ pub use runs::RunUse;
 pub use table::Partitions;
 pub use view::{Isolation, OutOfRange, ReadPlan};
 
+pub(crate) use index::size;
 use index::{Index, Released};
 use open::OpenTransactions;
 use ottla_types::record::{
@@ -187,7 +188,21 @@ impl Partition {
 
     /// Puts parts in the place of what a range held; returns that, or nothing if they do not fit.
     pub(crate) fn apply_installed(&mut self, installed: &PartsInstalled) -> Option<Released> {
-        self.index.install(installed, self.log_start)
+        let released = self.index.install(installed, self.log_start)?;
+        if installed.parts.iter().all(|part| part.clean) {
+            self.forget_aborted(installed);
+        }
+        Some(released)
+    }
+
+    /// Compaction took all aborted data out of a range: no reader has to be told of transactions whose data lay in it alone. One that
+    /// ends behind the range may have data there (T-212).
+    fn forget_aborted(&mut self, PartsInstalled { from, to, .. }: &PartsInstalled) {
+        let nothing_before = self.index.parts().first().is_none_or(|part| part.base_offset >= *from);
+        let in_range = |one: &AbortedTransaction| {
+            one.marker_offset <= *to && (nothing_before || one.first_offset >= *from)
+        };
+        self.aborted.retain(|one| !in_range(one));
     }
 
     pub(crate) fn apply_expired(&mut self, producers: &[ProducerId]) {

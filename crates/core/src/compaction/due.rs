@@ -11,10 +11,8 @@ pub struct Stretch {
     pub last_offset: Offset,
     /// Its bytes.
     pub bytes: u64,
-    /// When its newest batch was appended.
-    pub appended: Millis,
-    /// The largest timestamp of its records, -1 for none.
-    pub max_timestamp: Millis,
+    /// The largest timestamp of its records; when it was appended, if they have none.
+    pub newest: Millis,
     /// A pass has seen it.
     pub clean: bool,
     /// The earliest time at which a pass can take something more out of it, though it is clean. -1 for never.
@@ -54,7 +52,7 @@ pub struct Cleanable {
 /// What can be compacted of a partition, if it is time to. `stable` is its last stable offset: nothing undecided is looked at. `bytes`
 /// are those of all its stretches, which come in order of offset.
 ///
-/// Kafka never compacts its active segment. Here that is the end of the partition: what was appended within `segment.ms`, or within
+/// Kafka never compacts its active segment. Here that is the end of the partition: what is younger than `segment.ms`, or than
 /// `max.compaction.lag.ms` if that is shorter, and is among the last `segment.bytes` of the partition.
 pub fn cleanable(
     now: Millis,
@@ -68,9 +66,9 @@ pub fn cleanable(
     let (mut before, mut dirty_bytes) = (0, 0);
     let (mut overdue, mut expired) = (false, false);
     for stretch in stretches {
-        let is_active = now.since(stretch.appended) < active_for && bytes - before <= limits.segment_bytes;
-        let newest = stretch.max_timestamp.max(stretch.appended);
-        let is_fresh = now.since(newest) < limits.min_lag;
+        let age = now.since(stretch.newest);
+        let is_active = age < active_for && bytes.saturating_sub(before) <= limits.segment_bytes;
+        let is_fresh = age < limits.min_lag;
         // What was seen once is looked at again, whatever the limits have become.
         let is_open = !stretch.clean && (is_active || is_fresh);
         if stretch.last_offset >= stable || is_open {
@@ -91,7 +89,7 @@ pub fn cleanable(
             expired |= stretch.horizon >= Millis(0) && stretch.horizon <= now;
         } else {
             dirty_bytes += stretch.bytes;
-            overdue |= now.since(stretch.appended) >= limits.max_lag;
+            overdue |= age >= limits.max_lag;
         }
     }
     let mut found = found?;
@@ -117,8 +115,7 @@ mod tests {
             base_offset: Offset(10 * number),
             last_offset: Offset(10 * number + 9),
             bytes: 100,
-            appended: Millis(100 * number),
-            max_timestamp: Millis::NONE,
+            newest: Millis(100 * number),
             clean: number < clean,
             horizon: Millis::NONE,
         };
@@ -152,7 +149,7 @@ mod tests {
         let lag = Limits { min_lag: Millis(8500), ..LIMITS };
         assert_eq!(to(9000, &lag, 100, 0), Some(59));
         let mut late = stretches(0, 10);
-        late[3].max_timestamp = Millis(8999);
+        late[3].newest = Millis(8999);
         let found = cleanable(Millis(9900), &lag, Offset(100), 1000, late).unwrap();
         assert_eq!(found.to, Offset(29));
     }

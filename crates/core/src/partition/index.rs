@@ -148,7 +148,7 @@ fn bytes(parts: &[RunPart]) -> u64 {
 }
 
 /// Bytes of a batch as clients see it.
-pub(super) fn size(batch: &StoredBatch) -> u32 {
+pub(crate) fn size(batch: &StoredBatch) -> u32 {
     match batch.place {
         BatchPlace::Log { size, .. } => size,
         BatchPlace::Marker(_) => MARKER_BYTES,
