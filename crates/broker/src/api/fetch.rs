@@ -11,6 +11,7 @@ use super::subject::Reason;
 use super::{Broken, Outcome};
 use crate::context::{Caller, Context};
 use crate::net::Hold;
+use ottla_wire::messages::fetch_response::PartitionData;
 use ottla_wire::messages::{FetchRequest, FetchResponse};
 use plan::{Part, Planned, Reading, Terms};
 use session::Begun;
@@ -53,14 +54,7 @@ async fn respond(
         }
     };
     let parts = Arc::new(parts);
-    let planned = wait_for_enough(ctx, &parts, terms, Instant::now() + patience).await?;
-    let hold = ctx.answers.hold(planned.most());
-    for (part, reading) in parts.iter().zip(&planned.readings) {
-        if let Reading::Refused(code, why) = reading {
-            ctx.refused(part, *code, why);
-        }
-    }
-    let rows = answer::rows(ctx, planned, terms.isolation).await;
+    let (rows, hold) = wait_for_rows(ctx, &parts, terms, Instant::now() + patience).await?;
     let session_id = session.as_ref().map_or(0, |session| session.id);
     let shown = match session {
         Some(session) => ctx.fetch_sessions.finish(&session, &parts, rows),
@@ -68,6 +62,39 @@ async fn respond(
     };
     let responses = answer::by_topic(&parts, shown);
     Ok((FetchResponse { session_id, responses, ..Default::default() }, hold))
+}
+
+/// The rows of the answer, once there is enough in them, something to report, or no time left.
+async fn wait_for_rows(
+    ctx: &Context,
+    parts: &Arc<Vec<Part>>,
+    terms: Terms,
+    deadline: Instant,
+) -> Result<(Vec<PartitionData>, Hold), Broken> {
+    loop {
+        let planned = wait_for_enough(ctx, parts, terms, deadline).await?;
+        let mut hold = ctx.answers.hold(planned.most());
+        for (part, reading) in parts.iter().zip(&planned.readings) {
+            if let Reading::Refused(code, why) = reading {
+                ctx.refused(part, *code, why);
+            }
+        }
+        let (promised, places) = (planned.bytes(), planned.places());
+        let rows = answer::rows(ctx, parts, planned, terms.isolation).await?;
+        let bytes = |row: &PartitionData| row.records.as_ref().map_or(0, |records| records.len() as u64);
+        hold.set(rows.iter().map(bytes).sum());
+        let news = rows.iter().any(|row| bytes(row) > 0 || row.error_code != 0);
+        if news || promised == 0 || Instant::now() >= deadline {
+            return Ok((rows, hold));
+        }
+        // Compaction left nothing where a part was thought to have something: as if nothing had been planned.
+        let watch = ctx.host.peek(move |_, _, watchers| watchers.watch(places)).await?;
+        tokio::select! {
+            biased;
+            () = watch.advanced() => {}
+            () = sleep_until(deadline) => {}
+        }
+    }
 }
 
 /// Plans until there is enough to read, something to report, or no time left.

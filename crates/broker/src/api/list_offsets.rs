@@ -13,6 +13,7 @@ use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffse
 use ottla_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use ottla_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 use ottla_wire::{ErrorCode, Text, Uuid};
+use std::io;
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -103,6 +104,8 @@ impl Ask {
         mut seen: Result<Found, ErrorCode>,
     ) -> Result<ListOffsetsPartitionResponse, super::Broken> {
         let index = self.asked.partition_index;
+        let mut from = Offset(0);
+        let mut freed = 0;
         loop {
             let (source, end, log_start) = match seen {
                 Err(code) => return Ok(self.refused(ctx, code)),
@@ -112,32 +115,52 @@ impl Ask {
             };
             let by_time = matches!(self.wanted, Some(Wanted::Time(_)));
             let time = if by_time { Millis(self.asked.timestamp) } else { source.max_timestamp() };
-            match search(ctx, &source, time, log_start).await {
-                Err(code) => return Ok(self.refused(ctx, code)),
-                Ok(Some((time, offset))) if offset < end => return Ok(found(index, time, offset)),
+            match search(ctx, source, time, log_start).await {
+                Ok(Searched::Found(time, offset)) if offset < end => return Ok(found(index, time, offset)),
                 Ok(_) if !by_time => return Ok(found(index, Millis::NONE, Offset::NONE)),
-                // The header promised more than the records hold; the next batch may have it.
-                Ok(_) => {}
+                // The header promised more than the records hold; what follows may have it.
+                Ok(Searched::Found(_, last) | Searched::NotIn(last)) => from = last.plus(1),
+                // The next look finds where it is now, or that it was deleted.
+                Err(NotRead::Freed) if freed < stored::TRIES => freed += 1,
+                Err(NotRead::Freed) => return Ok(self.refused(ctx, ErrorCode::KAFKA_STORAGE_ERROR)),
+                Err(NotRead::Refused(code)) => return Ok(self.refused(ctx, code)),
             }
-            let (again, from) = (self.clone(), source.last_offset().plus(1));
+            let again = self.clone();
             seen = ctx.host.read(move |shard, _| again.look(shard, from)).await?;
         }
     }
 }
 
-/// The first record of a stored batch of this time or later.
-async fn search(
-    ctx: &Context,
-    source: &Source,
-    time: Millis,
-    log_start: Offset,
-) -> Result<Option<(Millis, Offset)>, ErrorCode> {
-    let bytes = stored::bytes(&ctx.reader, source).await.map_err(|error| {
+/// What a source has of a time.
+enum Searched {
+    Found(Millis, Offset),
+    /// Nothing up to this offset.
+    NotIn(Offset),
+}
+
+/// Why a source cannot be searched.
+enum NotRead {
+    /// It was freed meanwhile.
+    Freed,
+    Refused(ErrorCode),
+}
+
+/// The first record in a source of this time or later.
+async fn search(ctx: &Context, source: Source, time: Millis, log_start: Offset) -> Result<Searched, NotRead> {
+    let bytes = stored::find_time(&ctx.reader, source, time).await.map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            return NotRead::Freed;
+        }
         tracing::error!(%error, "a batch cannot be read from the log");
-        ErrorCode::KAFKA_STORAGE_ERROR
+        NotRead::Refused(ErrorCode::KAFKA_STORAGE_ERROR)
     })?;
-    let first = Batch::first(&bytes).and_then(|batch| first_at(&batch, time, log_start));
-    first.map_err(|_| ErrorCode::CORRUPT_MESSAGE)
+    let Some(bytes) = bytes else { return Ok(Searched::NotIn(source.last_offset())) };
+    let look = |batch: Batch| {
+        let last = Offset(batch.header().last_offset());
+        let found = first_at(&batch, time, log_start)?;
+        Ok(found.map_or(Searched::NotIn(last), |(time, offset)| Searched::Found(time, offset)))
+    };
+    Batch::first(&bytes).and_then(look).map_err(|_| NotRead::Refused(ErrorCode::CORRUPT_MESSAGE))
 }
 
 /// What is asked for.

@@ -49,6 +49,15 @@ impl Allowance {
     }
 }
 
+impl Hold {
+    /// The answer has come to so many bytes.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+    }
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
         self.held.fetch_sub(self.bytes, Ordering::Relaxed);

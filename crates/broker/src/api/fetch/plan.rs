@@ -70,6 +70,14 @@ pub(super) enum Reading {
     Plan(TopicPartition, ReadPlan),
 }
 
+/// How much is read of one partition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) max_bytes: u64,
+    pub(super) first_whole: bool,
+    pub(super) isolation: Isolation,
+}
+
 /// What a request comes to at one moment.
 #[derive(Debug)]
 pub(super) struct Planned {
@@ -92,6 +100,11 @@ impl Planned {
     /// The most bytes of records in the answer.
     pub(super) fn most(&self) -> u64 {
         self.plans().map(|(_, plan)| plan.most).sum()
+    }
+
+    /// About how many there are.
+    pub(super) fn bytes(&self) -> u64 {
+        self.plans().map(|(_, plan)| plan.bytes).sum()
     }
 
     /// What is read of each partition that can be.
@@ -133,6 +146,18 @@ pub(super) fn plan(shard: &Shard, parts: &[Part], terms: Terms) -> Planned {
         readings.push(reading);
     }
     Planned { readings, accessible: accessible.max(total) }
+}
+
+/// Plans one partition again, under the bounds that an earlier plan of it had.
+pub(super) fn again(shard: &Shard, part: &Part, from: Offset, before: &Bounds) -> Reading {
+    let Bounds { max_bytes, first_whole, isolation } = *before;
+    match find(shard, part) {
+        Err((code, why)) => Reading::Refused(code, Why::Said(why)),
+        Ok((at, partition)) => match partition.read(from, max_bytes, first_whole, isolation) {
+            Err(range) => Reading::Refused(ErrorCode::OFFSET_OUT_OF_RANGE, Why::Range(range)),
+            Ok(plan) => Reading::Plan(at, plan),
+        },
+    }
 }
 
 fn find<'a>(shard: &'a Shard, part: &Part) -> Result<(TopicPartition, &'a Partition), Refused> {
