@@ -10,6 +10,7 @@ mod list_offsets;
 mod log;
 mod metadata;
 mod rules;
+mod runs;
 mod topics;
 mod trace;
 mod transactions;
