@@ -5,6 +5,7 @@
 //! `docs/format.md`. Tag and field numbers are frozen: a change is a new version beside the old one.
 #![forbid(unsafe_code)]
 
+pub mod explain;
 mod geometry;
 mod group;
 mod identity;

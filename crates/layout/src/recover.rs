@@ -75,6 +75,11 @@ impl Chain {
         Chain { identity, first: identity.geometry.first_group(segment), tail: None }
     }
 
+    /// A chain that goes on with the group at `place`, whatever lies between: for whoever reads a log past its damage.
+    pub fn from_place(identity: Identity, place: u64) -> Chain {
+        Chain { identity, first: place, tail: None }
+    }
+
     /// The last group that was accepted.
     pub fn tail(&self) -> Option<Tail> {
         self.tail

@@ -17,6 +17,8 @@ pub struct DiskMedium {
     folder: PathBuf,
     /// Why files are not written with O_DIRECT, if they are not: what was asked for, or what the file system says.
     buffered: Option<String>,
+    /// Whether files are opened for reading only.
+    read_only: bool,
     lock: Arc<File>,
 }
 
@@ -33,18 +35,25 @@ impl DiskMedium {
             .truncate(false)
             .open(&path)
             .map_err(OpenError::medium(&path.display().to_string(), "opening the lock file"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::Locked { folder: name, pid: read_pid(&lock) });
-            }
-            Err(TryLockError::Error(source)) => {
-                return Err(OpenError::Medium { file: name, doing: "locking the data folder", source });
-            }
-        }
+        take_lock(&lock, name)?;
         write_pid(&lock).map_err(OpenError::medium(&path.display().to_string(), "writing the lock file"))?;
         let buffered = open_direct(&path).err().map(|error| format!("O_DIRECT says: {error}"));
-        Ok(DiskMedium { folder: folder.to_owned(), buffered, lock: Arc::new(lock) })
+        Ok(DiskMedium { folder: folder.to_owned(), buffered, read_only: false, lock: Arc::new(lock) })
+    }
+
+    /// Opens `folder` for reading alone, and locks it: nothing in it is changed, and no broker can start on it meanwhile.
+    ///
+    /// # Errors
+    /// There is no such folder, or another process uses it.
+    pub fn open_to_read(folder: &Path) -> Result<DiskMedium, OpenError> {
+        let name = folder.display().to_string();
+        std::fs::read_dir(folder).map_err(OpenError::medium(&name, "reading the data folder"))?;
+        let lock = lock_file(folder).map_err(OpenError::medium(&name, "opening the lock file"))?;
+        take_lock(&lock, name)?;
+        // Whoever finds the folder locked is told by whom, where the lock file can be written.
+        let _ = write_pid(&lock);
+        let buffered = Some("it is only read".to_owned());
+        Ok(DiskMedium { folder: folder.to_owned(), buffered, read_only: true, lock: Arc::new(lock) })
     }
 
     /// The same folder, written through the page cache: a write does not wait for the disk, a sync does.
@@ -59,6 +68,24 @@ impl DiskMedium {
         let wanted = self.buffered.is_none() && in_blocks;
         let direct = wanted.then(|| open_direct(&self.folder.join(name)).ok()).flatten();
         Arc::new(DiskFile { plain, direct, _lock: Arc::clone(&self.lock) })
+    }
+}
+
+/// The lock file. A copy of a folder may lack it, and a folder that cannot be written to has nobody to be kept out: then the
+/// folder itself is locked.
+fn lock_file(folder: &Path) -> io::Result<File> {
+    let path = folder.join(LOCK);
+    let writable = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    writable.or_else(|_| File::open(&path)).or_else(|_| File::open(folder))
+}
+
+fn take_lock(lock: &File, folder: String) -> Result<(), OpenError> {
+    match lock.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { folder, pid: read_pid(lock) }),
+        Err(TryLockError::Error(source)) => {
+            Err(OpenError::Medium { file: folder, doing: "locking the data folder", source })
+        }
     }
 }
 
@@ -106,7 +133,7 @@ impl Medium for DiskMedium {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
-        let plain = OpenOptions::new().read(true).write(true).open(self.folder.join(name))?;
+        let plain = OpenOptions::new().read(true).write(!self.read_only).open(self.folder.join(name))?;
         Ok(self.file(name, plain))
     }
 

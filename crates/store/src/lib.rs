@@ -15,6 +15,7 @@ mod disk;
 mod error;
 mod files;
 mod filler;
+pub mod inspect;
 mod log;
 mod medium;
 mod memory;

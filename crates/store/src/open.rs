@@ -85,28 +85,7 @@ impl Log {
             medium.remove(name).map_err(OpenError::medium(name, "removing"))?;
         }
         let identity = identity(medium.as_ref(), &options, &listing)?;
-        let rows = &mut |record| replay(Replayed::Snapshot(record));
-        let positions = listing.snapshots.iter().copied();
-        let Found { newest, skipped } = load_newest(medium.as_ref(), &identity, positions, rows)?;
-        let snapshot = newest.map(|(position, _)| position);
-        let first = identity.geometry.replay_segment(snapshot.unwrap_or(0));
-        check_first(&listing, first, &skipped)?;
-
-        let mut scan = Scan::new(Files::new(medium, identity, &listing), first, snapshot.unwrap_or(0));
-        scan.files.set_snapshot_size(newest.map_or(0, |(_, size)| size));
-        let reason = scan.replay(replay)?;
-        let cut = scan.judge_end(reason)?;
-        let recovered = Recovered {
-            snapshot: snapshot.map(LogPosition),
-            skipped: skipped
-                .iter()
-                .map(|skipped| (snapshot_name(skipped.position), skipped.reason.clone()))
-                .collect(),
-            records: scan.records,
-            cut,
-            end: LogPosition(scan.chain.end()),
-            epoch: scan.chain.tail().map_or(1, |tail| tail.epoch + 1),
-        };
+        let Recovery { mut scan, skipped, recovered } = recover(medium, identity, &listing, replay)?;
         scan.make_durable()?;
         let damaged: Vec<u64> = skipped.iter().map(|skipped| skipped.position).collect();
         let whole = listing.snapshots.iter().rev().filter(|position| !damaged.contains(position));
@@ -116,22 +95,72 @@ impl Log {
     }
 }
 
+/// A log that was read to its end.
+struct Recovery {
+    scan: Scan,
+    skipped: Vec<Skipped>,
+    recovered: Recovered,
+}
+
+/// Reads the newest snapshot and the log behind it. Changes nothing.
+fn recover(
+    medium: Arc<dyn Medium>,
+    identity: Identity,
+    listing: &Listing,
+    replay: &mut dyn FnMut(Replayed),
+) -> Result<Recovery, OpenError> {
+    let rows = &mut |record| replay(Replayed::Snapshot(record));
+    let positions = listing.snapshots.iter().copied();
+    let Found { newest, skipped } = load_newest(medium.as_ref(), &identity, positions, rows)?;
+    let snapshot = newest.map(|(position, _)| position);
+    let first = identity.geometry.replay_segment(snapshot.unwrap_or(0));
+    check_first(listing, first, &skipped)?;
+
+    let mut scan = Scan::new(Files::new(medium, identity, listing), first, snapshot.unwrap_or(0));
+    scan.files.set_snapshot_size(newest.map_or(0, |(_, size)| size));
+    let reason = scan.replay(replay)?;
+    let cut = scan.judge_end(reason)?;
+    let recovered = Recovered {
+        snapshot: snapshot.map(LogPosition),
+        skipped: skipped
+            .iter()
+            .map(|skipped| (snapshot_name(skipped.position), skipped.reason.clone()))
+            .collect(),
+        records: scan.records,
+        cut,
+        end: LogPosition(scan.chain.end()),
+        epoch: scan.chain.tail().map_or(1, |tail| tail.epoch + 1),
+    };
+    Ok(Recovery { scan, skipped, recovered })
+}
+
+/// What opening the log would find. Changes nothing.
+pub(crate) fn look(
+    medium: Arc<dyn Medium>,
+    identity: Identity,
+    listing: &Listing,
+    replay: &mut dyn FnMut(Replayed),
+) -> Result<Recovered, OpenError> {
+    recover(medium, identity, listing, replay).map(|recovery| recovery.recovered)
+}
+
 /// Reads the identity, or makes one for an empty folder.
 fn identity(medium: &dyn Medium, options: &Options, listing: &Listing) -> Result<Identity, OpenError> {
     if !listing.identity {
         return new_identity(medium, options, listing);
     }
+    read_identity(medium, options.shard)
+}
+
+/// Reads the identity of a folder that should be that of `shard`.
+pub(crate) fn read_identity(medium: &dyn Medium, shard: u16) -> Result<Identity, OpenError> {
     let file = medium.open(IDENTITY).map_err(OpenError::medium(IDENTITY, "opening"))?;
     let mut bytes = [0; IDENTITY_LEN + 1];
     let found = file.read_at(&mut bytes, 0).map_err(OpenError::medium(IDENTITY, "reading"))?;
     let identity = Identity::decode(&bytes[..found])
         .map_err(|source| OpenError::Identity { file: IDENTITY.to_owned(), source })?;
-    if identity.shard != options.shard {
-        return Err(OpenError::Shard {
-            file: IDENTITY.to_owned(),
-            found: identity.shard,
-            wanted: options.shard,
-        });
+    if identity.shard != shard {
+        return Err(OpenError::Shard { file: IDENTITY.to_owned(), found: identity.shard, wanted: shard });
     }
     Ok(identity)
 }
@@ -397,7 +426,7 @@ impl Scan {
 }
 
 /// The bytes at a position of the log; fewer, or none, where there is no file.
-fn bytes_at<'a>(
+pub(crate) fn bytes_at<'a>(
     window: &'a mut Option<(u64, Window)>,
     files: &Files,
     place: u64,

@@ -1,6 +1,7 @@
 //! Fields of records: how each plain type becomes bytes and comes back. Integers are little-endian, strings and lists carry
 //! a u32 count in front, an option is a byte 0 or 1.
 
+use crate::explain::{Said, Trace};
 use bytes::Bytes;
 use ottla_types::{
     LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId, TopicPartition,
@@ -54,11 +55,59 @@ pub enum DecodeError {
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Keeps what is read with names and places; replay goes without.
+    trace: Option<Box<Trace>>,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { bytes, at: 0 }
+        Reader { bytes, at: 0, trace: None }
+    }
+
+    /// A reader that keeps the name and place of everything it reads.
+    pub(crate) fn traced(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes, at: 0, trace: Some(Box::default()) }
+    }
+
+    /// What was kept.
+    pub(crate) fn into_trace(self) -> Trace {
+        self.trace.map(|trace| *trace).unwrap_or_default()
+    }
+
+    /// The next field, by its name.
+    pub(crate) fn field<T: Field>(&mut self, name: &'static str) -> Result<T, DecodeError> {
+        self.piece(name, None, T::WORD, T::take)
+    }
+
+    /// The next element of a list.
+    fn element<T: Field>(&mut self, index: u32) -> Result<T, DecodeError> {
+        self.piece(T::WORD, Some(index), T::WORD, T::take)
+    }
+
+    /// Reads something that has a name.
+    pub(crate) fn piece<T>(
+        &mut self,
+        name: &'static str,
+        index: Option<u32>,
+        word: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        let at = self.at;
+        let Some(trace) = &mut self.trace else { return read(self) };
+        trace.begin(name, index, word, at);
+        let found = read(self);
+        let end = self.at;
+        if let Some(trace) = &mut self.trace {
+            trace.end(end);
+        }
+        found
+    }
+
+    /// Keeps what the bytes say that were just read.
+    pub(crate) fn says(&mut self, said: impl FnOnce() -> Said) {
+        if let Some(trace) = &mut self.trace {
+            trace.say(said());
+        }
     }
 
     /// How many bytes were read.
@@ -102,6 +151,8 @@ impl<'a> Reader<'a> {
 
 /// A field of a record.
 pub(crate) trait Field: Sized {
+    /// What it is called where it is explained.
+    const WORD: &'static str = "value";
     fn put(&self, out: &mut Vec<u8>);
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
@@ -109,11 +160,14 @@ pub(crate) trait Field: Sized {
 macro_rules! integers {
     ($($kind:ty),*) => {$(
         impl Field for $kind {
+            const WORD: &'static str = stringify!($kind);
             fn put(&self, out: &mut Vec<u8>) {
                 out.extend(self.to_le_bytes());
             }
             fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-                input.array().map(<$kind>::from_le_bytes)
+                let value = input.array().map(<$kind>::from_le_bytes)?;
+                input.says(|| Said::Number(i128::from(value)));
+                Ok(value)
             }
         }
     )*};
@@ -121,33 +175,46 @@ macro_rules! integers {
 integers!(u8, i16, u32, i32, u64, i64);
 
 macro_rules! wrappers {
-    ($($kind:ident),*) => {$(
+    ($($kind:ident($inner:ty) $word:literal $said:expr;)*) => {$(
         impl Field for $kind {
+            const WORD: &'static str = $word;
             fn put(&self, out: &mut Vec<u8>) {
                 self.0.put(out);
             }
             fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-                Field::take(input).map($kind)
+                let value = <$inner>::take(input)?;
+                input.says(|| $said(value.into()));
+                Ok($kind(value))
             }
         }
     )*};
 }
-wrappers!(LogPosition, Millis, Offset, ProducerEpoch, ProducerId);
+wrappers! {
+    LogPosition(u64) "position" Said::Number;
+    Millis(i64) "time" Said::Time;
+    Offset(i64) "offset" Said::Number;
+    ProducerEpoch(i16) "epoch" Said::Number;
+    ProducerId(i64) "producer id" Said::Number;
+}
 
 impl Field for bool {
+    const WORD: &'static str = "bool";
     fn put(&self, out: &mut Vec<u8>) {
         u8::from(*self).put(out);
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        input.choice("yes or no", |value| match value {
+        let value = input.choice("yes or no", |value| match value {
             0 => Some(false),
             1 => Some(true),
             _ => None,
-        })
+        })?;
+        input.says(|| Said::Bool(value));
+        Ok(value)
     }
 }
 
 impl Field for TimestampType {
+    const WORD: &'static str = "log append time";
     fn put(&self, out: &mut Vec<u8>) {
         (*self == TimestampType::LogAppendTime).put(out);
     }
@@ -158,11 +225,14 @@ impl Field for TimestampType {
 }
 
 impl Field for TopicId {
+    const WORD: &'static str = "topic id";
     fn put(&self, out: &mut Vec<u8>) {
         out.extend(self.0);
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        input.array().map(TopicId)
+        let id = input.array().map(TopicId)?;
+        input.says(|| Said::Topic(id));
+        Ok(id)
     }
 }
 
@@ -172,6 +242,7 @@ fn put_len(len: usize, out: &mut Vec<u8>) {
 }
 
 impl Field for String {
+    const WORD: &'static str = "text";
     fn put(&self, out: &mut Vec<u8>) {
         put_len(self.len(), out);
         out.extend(self.as_bytes());
@@ -180,22 +251,27 @@ impl Field for String {
         let len = u32::take(input)? as usize;
         let at = input.at();
         let text = std::str::from_utf8(input.bytes(len)?).map_err(|_| DecodeError::Text { at })?;
+        input.says(|| Said::Text(text.to_owned()));
         Ok(text.to_owned())
     }
 }
 
 impl Field for Bytes {
+    const WORD: &'static str = "bytes";
     fn put(&self, out: &mut Vec<u8>) {
         put_len(self.len(), out);
         out.extend(self);
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let len = u32::take(input)? as usize;
-        input.bytes(len).map(Bytes::copy_from_slice)
+        let bytes = input.bytes(len)?;
+        input.says(|| Said::Bytes(bytes.len()));
+        Ok(Bytes::copy_from_slice(bytes))
     }
 }
 
 impl<T: Field> Field for Option<T> {
+    const WORD: &'static str = "if any";
     fn put(&self, out: &mut Vec<u8>) {
         self.is_some().put(out);
         if let Some(value) = self {
@@ -203,44 +279,50 @@ impl<T: Field> Field for Option<T> {
         }
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        bool::take(input)?.then(|| T::take(input)).transpose()
+        let present = input.field::<bool>("present")?;
+        present.then(|| input.field::<T>(T::WORD)).transpose()
     }
 }
 
 impl<T: Field> Field for Vec<T> {
+    const WORD: &'static str = "list";
     fn put(&self, out: &mut Vec<u8>) {
         put_len(self.len(), out);
         self.iter().for_each(|value| value.put(out));
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let at = input.at();
-        let count = u32::take(input)? as usize;
+        let written = input.field::<u32>("count")?;
+        let count = written as usize;
         // No element takes less than a byte: a count beyond what is left is refused before anything is allocated for it.
         if count > input.remaining() {
             return Err(DecodeError::Short { at });
         }
-        (0..count).map(|_| T::take(input)).collect()
+        input.says(|| Said::Elements(written));
+        (0..written).map(|index| input.element(index)).collect()
     }
 }
 
 impl<A: Field, B: Field> Field for (A, B) {
+    const WORD: &'static str = "pair";
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
         self.1.put(out);
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok((A::take(input)?, B::take(input)?))
+        Ok((input.field(A::WORD)?, input.field(B::WORD)?))
     }
 }
 
 impl<A: Field, B: Field, C: Field> Field for (A, B, C) {
+    const WORD: &'static str = "triple";
     fn put(&self, out: &mut Vec<u8>) {
         self.0.put(out);
         self.1.put(out);
         self.2.put(out);
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok((A::take(input)?, B::take(input)?, C::take(input)?))
+        Ok((input.field(A::WORD)?, input.field(B::WORD)?, input.field(C::WORD)?))
     }
 }
 
@@ -249,13 +331,14 @@ impl<A: Field, B: Field, C: Field> Field for (A, B, C) {
 macro_rules! fields {
     ($($kind:ident { $($field:ident),* $(,)? })*) => {$(
         impl $crate::record::field::Field for $kind {
+            const WORD: &'static str = stringify!($kind);
             fn put(&self, out: &mut Vec<u8>) {
                 $($crate::record::field::Field::put(&self.$field, out);)*
             }
             fn take(
                 input: &mut $crate::record::field::Reader<'_>,
             ) -> Result<Self, $crate::record::field::DecodeError> {
-                Ok($kind { $($field: $crate::record::field::Field::take(input)?),* })
+                Ok($kind { $($field: input.field(stringify!($field))?),* })
             }
         }
     )*};

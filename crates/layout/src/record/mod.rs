@@ -13,7 +13,10 @@ mod transaction;
 pub use field::DecodeError;
 pub use partition::patch_batch;
 
-use field::{Field, Reader};
+pub(crate) use field::Reader;
+
+use crate::explain::Said;
+use field::Field;
 use ottla_types::record::LogRecord;
 
 /// Every kind of record with its frozen tag and the version that is written.
@@ -92,13 +95,28 @@ pub struct Decoded {
     pub payload: Option<usize>,
 }
 
+/// The name of a kind of record.
+pub fn kind_name(tag: u8) -> Option<&'static str> {
+    KINDS.iter().find(|(known, _)| *known == tag).map(|(_, name)| *name)
+}
+
+/// Reads a whole entry.
+pub(crate) fn read(input: &mut Reader<'_>) -> Result<LogRecord, DecodeError> {
+    let tag = input.piece("kind", None, "u8", |input| {
+        let tag = u8::take(input)?;
+        input.says(|| Said::Named(i64::from(tag), kind_name(tag).unwrap_or("unknown")));
+        Ok(tag)
+    })?;
+    let version = input.field::<u8>("version")?;
+    let record = take(tag, version, input)?;
+    input.finish()?;
+    Ok(record)
+}
+
 /// Reads the entry that [`encode`] and [`patch_batch`] made.
 pub fn decode(entry: &[u8]) -> Result<Decoded, DecodeError> {
     let mut input = Reader::new(entry);
-    let tag = u8::take(&mut input)?;
-    let version = u8::take(&mut input)?;
-    let record = take(tag, version, &mut input)?;
-    input.finish()?;
+    let record = read(&mut input)?;
     let payload = match &record {
         LogRecord::BatchAppended(batch) => Some(entry.len() - batch.summary.size as usize),
         _ => None,

@@ -4,6 +4,7 @@
 //! entry, so that they can be sent from where they lie.
 
 use super::field::{DecodeError, Field, Reader, fields};
+use crate::explain::Said;
 use bytes::Bytes;
 use ottla_types::record::{
     BatchAppended, LogStartMoved, Marker, MarkerAppended, PartsInstalled, ProducersExpired, RunPart,
@@ -27,6 +28,8 @@ fields! {
 
 /// The fields of a batch; its bytes are the caller's to add.
 impl Field for BatchAppended {
+    const WORD: &'static str = "BatchAppended";
+
     fn put(&self, out: &mut Vec<u8>) {
         self.partition.put(out);
         self.base_offset.put(out);
@@ -38,14 +41,19 @@ impl Field for BatchAppended {
     /// Skips the batch bytes: they stay where they are.
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let record = BatchAppended {
-            partition: Field::take(input)?,
-            base_offset: Field::take(input)?,
-            leader_epoch: Field::take(input)?,
-            at: Field::take(input)?,
-            summary: Field::take(input)?,
+            partition: input.field("partition")?,
+            base_offset: input.field("base_offset")?,
+            leader_epoch: input.field("leader_epoch")?,
+            at: input.field("at")?,
+            summary: input.field("summary")?,
             payload: Bytes::new(),
         };
-        input.bytes(record.summary.size as usize)?;
+        let size = record.summary.size as usize;
+        input.piece("batch", None, "record batch", |input| {
+            input.bytes(size)?;
+            input.says(|| Said::Bytes(size));
+            Ok(())
+        })?;
         Ok(record)
     }
 }

@@ -7,6 +7,8 @@ use ottla_types::record::{
 };
 
 impl Field for BatchPlace {
+    const WORD: &'static str = "place";
+
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             BatchPlace::Log { position, size } => {
@@ -22,15 +24,17 @@ impl Field for BatchPlace {
     }
 
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let marker = input.choice("place of a batch", |value| match value {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
+        let marker = input.piece("marker", None, "u8", |input| {
+            input.choice("place of a batch", |value| match value {
+                0 => Some(false),
+                1 => Some(true),
+                _ => None,
+            })
         })?;
         if marker {
-            return Field::take(input).map(BatchPlace::Marker);
+            return input.field("marker").map(BatchPlace::Marker);
         }
-        Ok(BatchPlace::Log { position: Field::take(input)?, size: Field::take(input)? })
+        Ok(BatchPlace::Log { position: input.field("position")?, size: input.field("size")? })
     }
 }
 

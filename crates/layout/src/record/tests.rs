@@ -47,7 +47,7 @@ pub(crate) fn few<T: std::fmt::Debug>(one: impl Strategy<Value = T>) -> impl Str
     vec(one, 0..4)
 }
 
-fn any_record() -> impl Strategy<Value = LogRecord> {
+pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
     prop_oneof![
         catalog::tests::any_record(),
         partition::tests::any_record(),

@@ -1,12 +1,15 @@
 //! Transactional ids: updates, added partitions, the end, and expiry.
 
 use super::field::{DecodeError, Field, Reader, fields};
+use crate::explain::Said;
 use ottla_types::record::{
     TransactionEnded, TransactionExtended, TransactionForgotten, TransactionState, TransactionStatus,
     TransactionUpdated,
 };
 
 impl Field for TransactionStatus {
+    const WORD: &'static str = "status";
+
     fn put(&self, out: &mut Vec<u8>) {
         let number: u8 = match self {
             TransactionStatus::Empty => 0,
@@ -18,13 +21,15 @@ impl Field for TransactionStatus {
     }
 
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        input.choice("transaction status", |value| match value {
-            0 => Some(TransactionStatus::Empty),
-            1 => Some(TransactionStatus::Ongoing),
-            2 => Some(TransactionStatus::CompleteCommit),
-            3 => Some(TransactionStatus::CompleteAbort),
+        let (number, status, name) = input.choice("transaction status", |value| match value {
+            0 => Some((0, TransactionStatus::Empty, "empty")),
+            1 => Some((1, TransactionStatus::Ongoing, "ongoing")),
+            2 => Some((2, TransactionStatus::CompleteCommit, "committed")),
+            3 => Some((3, TransactionStatus::CompleteAbort, "aborted")),
             _ => None,
-        })
+        })?;
+        input.says(|| Said::Named(number, name));
+        Ok(status)
     }
 }
 

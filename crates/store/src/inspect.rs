@@ -1,0 +1,156 @@
+//! Reads the folder of a stopped log from end to end, past what is damaged. It changes nothing.
+//!
+//! A start only follows the log from the newest snapshot on, and refuses at the first fault. Here every segment is read, and
+//! behind a fault reading goes on with the next group that proves that the log went on there.
+
+mod snapshot;
+mod walk;
+
+pub use snapshot::SnapshotFound;
+pub use walk::{Damage, End, Found};
+
+use crate::error::OpenError;
+use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name};
+use crate::medium::Medium;
+use crate::open::{Recovered, Replayed, look, read_identity};
+use ottla_layout::{BLOCK, Identity};
+use std::io;
+use std::sync::Arc;
+
+/// The folder of a stopped log.
+pub struct Folder {
+    files: Files,
+    listing: Listing,
+    medium: Arc<dyn Medium>,
+}
+
+impl std::fmt::Debug for Folder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Folder").field("listing", &self.listing).finish_non_exhaustive()
+    }
+}
+
+impl Folder {
+    /// Looks at the names in a folder, and at its identity.
+    ///
+    /// # Errors
+    /// The medium fails, or there is no identity that can be used: without it nothing can be read.
+    pub fn open(medium: Arc<dyn Medium>) -> Result<Folder, OpenError> {
+        let folder = medium.describe();
+        let listing = Listing::of(medium.list().map_err(OpenError::medium(&folder, "listing"))?);
+        if !listing.identity {
+            let why = "the folder holds no log, or only the identity says how to read it".to_owned();
+            return Err(OpenError::Missing { file: IDENTITY.to_owned(), why });
+        }
+        let identity = read_identity(medium.as_ref(), 0)?;
+        let files = Files::new(Arc::clone(&medium), identity, &listing);
+        Ok(Folder { files, listing, medium })
+    }
+
+    /// The identity.
+    pub fn identity(&self) -> Identity {
+        self.files.identity
+    }
+
+    /// Numbers of the segments, in order.
+    pub fn segments(&self) -> Vec<u64> {
+        self.files.segments()
+    }
+
+    /// Positions of the snapshots, oldest first.
+    pub fn snapshots(&self) -> Vec<u64> {
+        self.listing.snapshots.iter().copied().collect()
+    }
+
+    /// Files that a start removes: half written ones.
+    pub fn temporary(&self) -> &[String] {
+        &self.listing.temporary
+    }
+
+    /// The name of a segment's file.
+    pub fn segment_name(number: u64) -> String {
+        segment_name(number)
+    }
+
+    /// The name of a snapshot's file.
+    pub fn snapshot_name(position: u64) -> String {
+        snapshot_name(position)
+    }
+
+    /// The segment that replay begins in, going by the newest snapshot's name. Those before it only hold batches.
+    pub fn replay_segment(&self) -> u64 {
+        let newest = self.listing.snapshots.last().copied().unwrap_or(0);
+        self.identity().geometry.replay_segment(newest)
+    }
+
+    /// What a start would do: replay everything, or refuse.
+    ///
+    /// # Errors
+    /// Those with which a start would refuse.
+    pub fn start(&self, replay: &mut dyn FnMut(Replayed)) -> Result<Recovered, OpenError> {
+        look(Arc::clone(&self.medium), self.identity(), &self.listing, replay)
+    }
+
+    /// Reads every segment from front to back and gives what it finds to `see`, in the order of the log.
+    ///
+    /// # Errors
+    /// The medium fails, or what `see` returns.
+    pub fn walk<E: From<OpenError>>(
+        &self,
+        see: &mut dyn FnMut(Found<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        walk::walk(&self.files, self.replay_segment(), see)
+    }
+
+    /// Reads a snapshot from front to back, up to what is damaged.
+    ///
+    /// # Errors
+    /// The medium fails, or what `see` returns.
+    pub fn snapshot<E: From<OpenError>>(
+        &self,
+        position: u64,
+        see: &mut dyn FnMut(SnapshotFound<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let name = snapshot_name(position);
+        let file = self.medium.open(&name).map_err(OpenError::medium(&name, "opening"))?;
+        snapshot::read(file.as_ref(), &name, &self.identity(), position, see)
+    }
+
+    /// The `len` bytes at a position of the log, inside one segment: fewer, or none, where there is no file or it ends.
+    ///
+    /// # Errors
+    /// The medium fails.
+    pub fn read(&self, position: u64, len: usize) -> Result<Vec<u8>, OpenError> {
+        let geometry = self.identity().geometry;
+        let number = geometry.segment_of(position);
+        if !self.files.is_live(number) {
+            return Ok(Vec::new());
+        }
+        let name = segment_name(number);
+        let read = || -> io::Result<Vec<u8>> {
+            let file = self.files.segment(number)?;
+            let offset = geometry.offset_of(position);
+            let left = geometry.segment_size().min(file.size()?).saturating_sub(offset);
+            let mut bytes = vec![0; len.min(usize::try_from(left).unwrap_or(usize::MAX))];
+            let found = file.read_at(&mut bytes, offset)?;
+            bytes.truncate(found);
+            Ok(bytes)
+        };
+        read().map_err(OpenError::medium(&name, "reading"))
+    }
+
+    /// The first block of a file of this folder, for whoever shows its header.
+    ///
+    /// # Errors
+    /// The medium fails.
+    pub fn head(&self, name: &str) -> Result<Vec<u8>, OpenError> {
+        let read = || -> io::Result<Vec<u8>> {
+            let file = self.medium.open(name)?;
+            let mut bytes = vec![0; BLOCK as usize];
+            let found = file.read_at(&mut bytes, 0)?;
+            bytes.truncate(found);
+            Ok(bytes)
+        };
+        read().map_err(OpenError::medium(name, "reading"))
+    }
+}
