@@ -1,7 +1,7 @@
 //! The command line: one table of commands and flags, and what every command shares.
 //!
 //! Exit status: 0 done, 1 failed (one sentence on standard error says what, where and what to do), 2 wrong usage,
-//! 3 `ottla decode` found faults.
+//! 3 `ottla decode` found faults. `ottla log` has its own: 0 whole, 1 damaged, 2 it could not be read.
 
 mod apis;
 mod consume;
@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod format;
 mod group;
+mod log;
 mod out;
 mod produce;
 mod schemas;
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Encode(encode::Encode),
     Decode(decode::Decode),
     Tap(tap::Tap),
+    Log(log::Log),
 }
 
 /// Which cluster to talk to, and how to show what it says.
@@ -132,6 +134,7 @@ fn execute(command: Command, out: &mut Out) -> Result<(), Failure> {
             Command::Encode(command) => command.run(out),
             Command::Decode(command) => command.run(out),
             Command::Tap(command) => command.run(out).await,
+            Command::Log(command) => command.run(out),
         }
     })
 }
@@ -157,7 +160,7 @@ mod tests {
     }
 
     /// The commands that talk to no cluster.
-    const ALONE: [&str; 8] = [
+    const ALONE: [&str; 11] = [
         "ottla serve",
         "ottla apis",
         "ottla errors",
@@ -166,6 +169,9 @@ mod tests {
         "ottla encode",
         "ottla decode",
         "ottla tap",
+        "ottla log dump",
+        "ottla log verify",
+        "ottla log salvage",
     ];
 
     /// Every command with the words that lead to it.

@@ -13,13 +13,14 @@ use crate::error::OpenError;
 use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name};
 use crate::medium::Medium;
 use crate::open::{Recovered, Replayed, look, read_identity};
-use ottla_layout::{BLOCK, Identity};
+use ottla_layout::{BLOCK, Geometry, Identity, SegmentHeader};
 use std::io;
 use std::sync::Arc;
 
 /// The folder of a stopped log.
 pub struct Folder {
     files: Files,
+    identity_fault: Option<OpenError>,
     listing: Listing,
     medium: Arc<dyn Medium>,
 }
@@ -34,22 +35,29 @@ impl Folder {
     /// Looks at the names in a folder, and at its identity.
     ///
     /// # Errors
-    /// The medium fails, or there is no identity that can be used: without it nothing can be read.
+    /// The medium fails, or neither the identity nor a segment header says how to read the folder.
     pub fn open(medium: Arc<dyn Medium>) -> Result<Folder, OpenError> {
         let folder = medium.describe();
         let listing = Listing::of(medium.list().map_err(OpenError::medium(&folder, "listing"))?);
-        if !listing.identity {
-            let why = "the folder holds no log, or only the identity says how to read it".to_owned();
-            return Err(OpenError::Missing { file: IDENTITY.to_owned(), why });
-        }
-        let identity = read_identity(medium.as_ref(), 0)?;
+        let (identity, identity_fault) = match identity(medium.as_ref(), &listing) {
+            Ok(identity) => (identity, None),
+            Err(error) => match identity_of_segments(medium.as_ref(), &listing) {
+                Some(identity) => (identity, Some(error)),
+                None => return Err(error),
+            },
+        };
         let files = Files::new(Arc::clone(&medium), identity, &listing);
-        Ok(Folder { files, listing, medium })
+        Ok(Folder { files, identity_fault, listing, medium })
     }
 
     /// The identity.
     pub fn identity(&self) -> Identity {
         self.files.identity
+    }
+
+    /// Why the identity cannot be used, if it cannot: what is told instead is what the segment headers say.
+    pub fn identity_fault(&self) -> Option<&OpenError> {
+        self.identity_fault.as_ref()
     }
 
     /// Numbers of the segments, in order.
@@ -88,6 +96,7 @@ impl Folder {
     /// # Errors
     /// Those with which a start would refuse.
     pub fn start(&self, replay: &mut dyn FnMut(Replayed)) -> Result<Recovered, OpenError> {
+        identity(self.medium.as_ref(), &self.listing)?;
         look(Arc::clone(&self.medium), self.identity(), &self.listing, replay)
     }
 
@@ -95,10 +104,7 @@ impl Folder {
     ///
     /// # Errors
     /// The medium fails, or what `see` returns.
-    pub fn walk<E: From<OpenError>>(
-        &self,
-        see: &mut dyn FnMut(Found<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub fn walk<E: From<OpenError>>(&self, see: &mut dyn FnMut(Found<'_>) -> Result<(), E>) -> Result<(), E> {
         walk::walk(&self.files, self.replay_segment(), see)
     }
 
@@ -139,7 +145,7 @@ impl Folder {
         read().map_err(OpenError::medium(&name, "reading"))
     }
 
-    /// The first block of a file of this folder, for whoever shows its header.
+    /// The first block, or less, of a file of this folder, for whoever shows its header.
     ///
     /// # Errors
     /// The medium fails.
@@ -153,4 +159,29 @@ impl Folder {
         };
         read().map_err(OpenError::medium(name, "reading"))
     }
+}
+
+fn identity(medium: &dyn Medium, listing: &Listing) -> Result<Identity, OpenError> {
+    if listing.identity {
+        return read_identity(medium, 0);
+    }
+    let why = "the folder holds no log, or only the identity says how to read it".to_owned();
+    Err(OpenError::Missing { file: IDENTITY.to_owned(), why })
+}
+
+/// The identity that segment headers repeat, if one of them is whole.
+fn identity_of_segments(medium: &dyn Medium, listing: &Listing) -> Option<Identity> {
+    let headers = listing.segments.iter().filter_map(|number| {
+        let file = medium.open(&segment_name(*number)).ok()?;
+        let mut block = [0; BLOCK as usize];
+        let found = file.read_at(&mut block, 0).ok()?;
+        SegmentHeader::decode(&block[..found]).ok().filter(|header| header.number == *number)
+    });
+    let identities = headers.filter_map(|header| {
+        let geometry = Geometry::new(header.segment_size).ok()?;
+        Some(Identity { log_id: header.log_id, shard: header.shard, geometry })
+    });
+    let mut identities = identities.collect::<Vec<_>>().into_iter();
+    let first = identities.next()?;
+    identities.all(|other| other == first).then_some(first)
 }

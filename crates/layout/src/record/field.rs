@@ -214,12 +214,14 @@ impl Field for bool {
 }
 
 impl Field for TimestampType {
-    const WORD: &'static str = "log append time";
+    const WORD: &'static str = "timestamp type";
     fn put(&self, out: &mut Vec<u8>) {
         (*self == TimestampType::LogAppendTime).put(out);
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let append_time = bool::take(input)?;
+        let name = if append_time { "log append time" } else { "create time" };
+        input.says(|| Said::Named(i64::from(append_time), name));
         Ok(if append_time { TimestampType::LogAppendTime } else { TimestampType::CreateTime })
     }
 }

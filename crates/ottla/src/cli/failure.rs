@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use ottla_client::ClientError;
+use ottla_store::OpenError;
 use ottla_wire::ErrorCode;
 
 /// Why a command failed.
@@ -19,6 +20,10 @@ pub(crate) struct Failure {
 const FAILED: u8 = 1;
 /// The exit status of a command that did its work and found faults in what it was given.
 const FOUND_FAULTS: u8 = 3;
+/// The exit status of a command that found its data damaged.
+const DAMAGED: u8 = 1;
+/// The exit status of a command that could not read its data.
+const UNREADABLE: u8 = 2;
 
 impl Failure {
     pub(crate) fn new(what: impl Into<String>) -> Failure {
@@ -28,6 +33,16 @@ impl Failure {
     /// The command did its work and found faults in what it was given.
     pub(crate) fn faults(what: impl Into<String>) -> Failure {
         Failure { status: FOUND_FAULTS, ..Failure::new(what) }
+    }
+
+    /// The data is damaged.
+    pub(crate) fn damaged(what: impl Into<String>) -> Failure {
+        Failure { status: DAMAGED, ..Failure::new(what) }
+    }
+
+    /// The data cannot be read at all.
+    pub(crate) fn unreadable(what: impl Into<String>) -> Failure {
+        Failure { status: UNREADABLE, ..Failure::new(what) }
     }
 
     /// The exit status of the command.
@@ -61,6 +76,12 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
         Failure { quiet, ..Failure::new(format!("cannot write the output: {error}")) }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Failure {
+        Failure::unreadable(error.to_string())
     }
 }
 

@@ -130,7 +130,8 @@ pub(super) fn json(record: &Consumed) -> Value {
     })
 }
 
-fn bytes(bytes: Option<&[u8]>) -> Value {
+/// Bytes as a JSON value: a text if they are one, else `{"hex": "…"}`.
+pub(super) fn bytes(bytes: Option<&[u8]>) -> Value {
     match bytes.map(std::str::from_utf8) {
         None => Value::Null,
         Some(Ok(text)) => Value::from(text),

@@ -5,7 +5,9 @@ use crate::files::{Files, segment_name};
 use crate::open::bytes_at;
 use crate::scan::Window;
 use ottla_layout::recover::{Break, Chain};
-use ottla_layout::{BLOCK, GROUP_HEADER, Group, GroupError, GroupHeader, SegmentHeader, open_group, peek_group};
+use ottla_layout::{
+    BLOCK, GROUP_HEADER, Group, GroupError, GroupHeader, SegmentHeader, open_group, peek_group,
+};
 
 /// What is found in a log, in order.
 #[derive(Debug)]

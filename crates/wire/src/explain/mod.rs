@@ -16,7 +16,8 @@ mod text;
 mod walk;
 
 pub use node::{Explained, Fault, Head, Kind, Node, Note, Prefix, Problem, Region, Value};
-pub use walk::{message, request, response, sample};
+pub use text::{branches, columns, quoted, shown, timestamp};
+pub use walk::{message, records, request, response, sample};
 
 use crate::Uuid;
 use std::collections::BTreeMap;

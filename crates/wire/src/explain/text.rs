@@ -89,57 +89,23 @@ impl Explained {
     /// The whole tree: label, type, value, position and meaning in columns, each as wide as its widest cell and two blanks
     /// more.
     pub fn tree(&self) -> String {
-        let rows = self.rows();
-        let mut widths = [0; 4];
-        for row in &rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        let mut out = String::new();
-        for row in &rows {
-            let from = out.len();
-            for (cell, width) in row.iter().zip(widths) {
-                let _ = write!(out, "{cell:<width$}  ");
-            }
-            out.push_str(&row[4]);
-            out.truncate(from + out[from..].trim_end().len());
-            out.push('\n');
-        }
-        out
+        columns(&self.rows())
     }
 
     /// The cells of [`Explained::tree`], a row for each node: the label with its branches in front, type, value, position, and
     /// meaning, cut to fit a line.
     pub fn rows(&self) -> Vec<[String; 5]> {
-        let mut rows = Vec::with_capacity(self.nodes().len());
-        // For each depth, whether the node last met there has a sibling behind it.
-        let mut follows: Vec<bool> = Vec::new();
-        let mut ends: Vec<u32> = Vec::new();
-        for (id, node) in self.nodes().iter().enumerate() {
-            let depth = usize::from(node.depth);
-            follows.truncate(depth);
-            ends.truncate(depth);
-            let parent_end = ends.last().copied().unwrap_or(0);
-            let mut label = String::new();
-            for more in follows.iter().skip(1) {
-                label.push_str(if *more { "|   " } else { "    " });
-            }
-            if depth > 0 {
-                label.push_str("+-- ");
-            }
-            follows.push(node.end < parent_end);
-            ends.push(node.end);
-            label.push_str(&self.label(id));
-            rows.push([
-                label,
-                self.type_text(id),
-                self.value_cell(id),
-                self.position_text(id),
-                self.about_cell(id),
-            ]);
-        }
-        rows
+        let depths: Vec<usize> = self.nodes().iter().map(|node| usize::from(node.depth)).collect();
+        let rows = branches(&depths).into_iter().enumerate().map(|(id, branch)| {
+            let [ty, value, place, about] = self.cells(id);
+            [branch + &self.label(id), ty, value, place, about]
+        });
+        rows.collect()
+    }
+
+    /// What [`Explained::rows`] shows of a node behind its label: type, value, position, and meaning.
+    pub fn cells(&self, id: usize) -> [String; 4] {
+        [self.type_text(id), self.value_cell(id), self.position_text(id), self.about_cell(id)]
     }
 
     fn value_cell(&self, id: usize) -> String {
@@ -165,6 +131,46 @@ impl Explained {
     }
 }
 
+/// What stands in front of the labels of a tree whose nodes come in preorder and lie this deep, the root at 0.
+pub fn branches(depths: &[usize]) -> Vec<String> {
+    // For each depth, whether a sibling follows the node that was met there last, going backwards.
+    let mut follows: Vec<bool> = Vec::new();
+    let mut drawn: Vec<String> = Vec::with_capacity(depths.len());
+    for depth in depths.iter().rev().copied() {
+        follows.truncate(depth + 1);
+        follows.resize(depth + 1, false);
+        let above = follows.iter().take(depth).skip(1).map(|more| if *more { "|   " } else { "    " });
+        let own = if depth > 0 { "+-- " } else { "" };
+        drawn.push(above.chain([own]).collect());
+        if let Some(here) = follows.last_mut() {
+            *here = true;
+        }
+    }
+    drawn.reverse();
+    drawn
+}
+
+/// Rows below each other, each column as wide as its widest cell and two blanks more; no blanks at line ends.
+pub fn columns(rows: &[[String; 5]]) -> String {
+    let mut widths = [0; 4];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let from = out.len();
+        for (cell, width) in row.iter().zip(widths) {
+            let _ = write!(out, "{cell:<width$}  ");
+        }
+        out.push_str(&row[4]);
+        out.truncate(from + out[from..].trim_end().len());
+        out.push('\n');
+    }
+    out
+}
+
 fn measure(prefix: Prefix, length: Option<u32>) -> String {
     let signed = length.map_or(-1, i64::from);
     match prefix {
@@ -181,7 +187,7 @@ fn counted(count: u32, what: &str) -> String {
 }
 
 /// A string in quotes, on one line, cut when long.
-fn quoted(bytes: &[u8]) -> String {
+pub fn quoted(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut short: String = text.chars().take(SHOWN_TEXT).collect();
     if short.len() < text.len() {
@@ -191,7 +197,7 @@ fn quoted(bytes: &[u8]) -> String {
 }
 
 /// Bytes as text if they read like one, else in hex.
-fn shown(bytes: &[u8]) -> String {
+pub fn shown(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return String::new();
     }
@@ -234,7 +240,7 @@ fn control(kind: i16) -> &'static str {
 }
 
 /// Milliseconds, and as a date in UTC where they make one.
-fn timestamp(millis: i64) -> String {
+pub fn timestamp(millis: i64) -> String {
     const DAY: i64 = 86_400_000;
     // The end of the year 9999.
     if millis <= 0 || millis >= 253_402_300_800_000 {

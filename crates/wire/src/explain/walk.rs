@@ -40,6 +40,16 @@ pub fn message(table: &'static MessageTable, version: i16, bytes: &Bytes, option
     walk.finish()
 }
 
+/// Takes record batches apart, one behind the other.
+pub fn records(bytes: &Bytes, options: &Options) -> Explained {
+    let mut walk = Walk::new(TableSet::built_in(), options, bytes);
+    let mut cur = Cursor::new(0, bytes.clone());
+    let id = walk.open(&cur, "records", Kind::Blank);
+    walk.records(&mut cur, id);
+    walk.close(id, &cur);
+    walk.finish()
+}
+
 /// The smallest legal frame of an API and version, taken apart: what a reference page shows. `None` if there is no such
 /// version.
 pub fn sample(set: &TableSet, info: &ApiInfo, direction: Direction, version: i16) -> Option<Explained> {

@@ -1,0 +1,63 @@
+//! `ottla log`: the data folder of a broker that does not run, shown, verified, salvaged.
+//!
+//! The folder is locked as a broker locks it, so a running broker refuses these commands, and they keep one from starting.
+
+mod dump;
+mod filter;
+mod json;
+mod line;
+mod names;
+mod tree;
+mod verify;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use ottla_store::DiskMedium;
+use ottla_store::inspect::Folder;
+
+use super::failure::Failure;
+use super::out::Out;
+
+/// Look at the data folder of a stopped broker: show it, verify it, save what is left of it.
+#[derive(Args)]
+pub(crate) struct Log {
+    #[command(subcommand)]
+    command: LogCommand,
+}
+
+#[derive(Subcommand)]
+enum LogCommand {
+    Dump(dump::Dump),
+    Verify(verify::Verify),
+}
+
+impl Log {
+    pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
+        match self.command {
+            LogCommand::Dump(command) => command.run(out),
+            LogCommand::Verify(command) => command.run(out),
+        }
+    }
+}
+
+/// Which folder.
+#[derive(Args)]
+struct Target {
+    /// The data folder, of a broker that does not run.
+    #[arg(value_name = "FOLDER", env = "OTTLA_DATA", default_value = "ottla-data")]
+    folder: PathBuf,
+}
+
+impl Target {
+    /// Locks the folder and looks at it. Nothing in it is changed.
+    fn open(&self) -> Result<Folder, Failure> {
+        Ok(Folder::open(Arc::new(DiskMedium::open_to_read(&self.folder)?))?)
+    }
+}
+
+/// A place in a file, as every line of these commands names it.
+fn place(file: &str, offset: u64) -> String {
+    format!("{file}:0x{offset:08x}")
+}

@@ -1,0 +1,87 @@
+//! Which entries are shown.
+
+use clap::Args;
+use ottla_layout::explain::{Piece, Said};
+use ottla_layout::record::KINDS;
+use ottla_types::TopicId;
+use ottla_types::record::LogRecord;
+
+use super::names::Names;
+
+/// Which entries are shown; all unless given.
+#[derive(Args)]
+pub(super) struct Filter {
+    /// Only entries that concern this topic, by name or id.
+    #[arg(long, value_name = "NAME")]
+    topic: Option<String>,
+    /// Only entries that concern this partition of --topic.
+    #[arg(long, value_name = "N", requires = "topic")]
+    partition: Option<i32>,
+    /// Of batches, markers and parts only those that reach to this offset of the partition.
+    #[arg(long, value_name = "OFFSET", requires = "partition")]
+    from: Option<i64>,
+    /// Only this kind of entry, such as BatchAppended or TopicCreated; may be repeated.
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Vec<&'static str>,
+}
+
+fn kind(text: &str) -> Result<&'static str, String> {
+    let found = KINDS.iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
+    found.map(|(_, name)| *name).ok_or_else(|| {
+        let names: Vec<&str> = KINDS.iter().map(|(_, name)| *name).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+impl Filter {
+    /// True if something is left out.
+    pub(super) fn is_set(&self) -> bool {
+        self.topic.is_some() || !self.kind.is_empty()
+    }
+
+    /// True if an entry is shown.
+    pub(super) fn fits(&self, record: &LogRecord, pieces: &[Piece], names: &Names) -> bool {
+        let kind = pieces.first().map(|piece| &piece.said);
+        let wanted = |name: &&str| matches!(kind, Some(Said::Named(_, found)) if found == name);
+        if !self.kind.is_empty() && !self.kind.iter().any(wanted) {
+            return false;
+        }
+        let Some(topic) = &self.topic else { return true };
+        let concerned = concerned(pieces);
+        let fits = |(id, partition): &(TopicId, Option<i32>)| {
+            names.is(*id, topic) && (self.partition.is_none() || *partition == self.partition)
+        };
+        let last = last_offset(record);
+        concerned.iter().any(fits) && self.from.is_none_or(|from| last.is_none_or(|last| last >= from))
+    }
+}
+
+/// The topics, and partitions of them, that an entry names.
+fn concerned(pieces: &[Piece]) -> Vec<(TopicId, Option<i32>)> {
+    let number = |piece: &Piece| match piece.said {
+        Said::Number(number) => i32::try_from(number).ok(),
+        _ => None,
+    };
+    let topics = pieces.iter().enumerate().filter_map(|(id, piece)| match piece.said {
+        Said::Topic(topic) => {
+            let next = pieces.get(id + 1).filter(|next| next.name == "partition");
+            Some((topic, next.and_then(number)))
+        }
+        _ => None,
+    });
+    topics.collect()
+}
+
+/// The last offset that an entry has something about.
+fn last_offset(record: &LogRecord) -> Option<i64> {
+    Some(match record {
+        LogRecord::BatchAppended(batch) => {
+            batch.base_offset.plus(i64::from(batch.summary.last_offset_delta)).0
+        }
+        LogRecord::MarkerAppended(marker) => marker.offset.0,
+        LogRecord::PartsInstalled(installed) => installed.to.0,
+        LogRecord::BatchesRestored(row) => row.batches.last()?.last_offset.0,
+        LogRecord::PartsRestored(row) => row.parts.last()?.last_offset.0,
+        _ => return None,
+    })
+}

@@ -1,0 +1,172 @@
+//! An entry in one line.
+
+use bytes::Bytes;
+use ottla_layout::explain::{Piece, Said};
+use ottla_types::ProducerId;
+use ottla_types::record::BatchAppended;
+use ottla_wire::Uuid;
+use ottla_wire::batch::{Batch, BatchHeader};
+use ottla_wire::explain::{quoted, shown, timestamp};
+
+use super::names::Names;
+
+/// Elements of a list that are shown.
+const SHOWN: usize = 6;
+/// What the records of a batch may take once they are decompressed.
+pub(super) const CAP: usize = 64 << 20;
+
+/// The fields of an entry, without kind and version: `name=value`, and what lies in others in braces.
+pub(super) fn fields(pieces: &[Piece], names: &Names) -> String {
+    let fields = siblings(pieces, 2, 0).into_iter().map(|id| field(pieces, id, names));
+    fields.collect::<Vec<_>>().join(" ")
+}
+
+/// The pieces right below one, or all at depth 0 from `first` on.
+pub(super) fn children(pieces: &[Piece], id: usize) -> Vec<usize> {
+    let depth = pieces.get(id).map_or(0, |piece| piece.depth);
+    siblings(pieces, id + 1, depth + 1)
+}
+
+/// The pieces of a depth from `first` on, up to a shallower one.
+pub(super) fn siblings(pieces: &[Piece], first: usize, depth: usize) -> Vec<usize> {
+    let rest = pieces.iter().enumerate().skip(first);
+    let inside = rest.take_while(|(_, piece)| piece.depth >= depth);
+    inside.filter(|(_, piece)| piece.depth == depth).map(|(id, _)| id).collect()
+}
+
+fn field(pieces: &[Piece], id: usize, names: &Names) -> String {
+    let name = pieces.get(id).map_or("", |piece| piece.name);
+    format!("{name}={}", value(pieces, id, names))
+}
+
+/// What a piece says, with everything in it.
+fn value(pieces: &[Piece], id: usize, names: &Names) -> String {
+    let Some(piece) = pieces.get(id) else { return String::new() };
+    let below = children(pieces, id);
+    match (piece.word, below.as_slice()) {
+        ("TopicPartition", [topic, partition]) => {
+            format!("{}-{}", value(pieces, *topic, names), value(pieces, *partition, names))
+        }
+        ("list", [_count, elements @ ..]) => {
+            let mut texts: Vec<_> =
+                elements.iter().take(SHOWN).map(|element| value(pieces, *element, names)).collect();
+            if elements.len() > SHOWN {
+                texts.push(format!("and {} more", elements.len() - SHOWN));
+            }
+            format!("[{}]", texts.join(", "))
+        }
+        ("if any", [_present]) => "none".to_owned(),
+        ("if any", [_present, found]) => value(pieces, *found, names),
+        ("pair" | "triple", parts) => {
+            parts.iter().map(|part| value(pieces, *part, names)).collect::<Vec<_>>().join(" ")
+        }
+        ("time", []) => match piece.said {
+            Said::Time(millis) => time(millis),
+            _ => String::new(),
+        },
+        ("topic id", []) if piece.name == "id" => match piece.said {
+            Said::Topic(id) => format!("{} ({})", names.topic(id), topic_id(id)),
+            _ => String::new(),
+        },
+        (_, []) => said(piece, &[], names),
+        (_, parts) => {
+            let fields = parts.iter().map(|part| field(pieces, *part, names));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// A time as a date; what is no date, such as a timeout, as it is.
+pub(super) fn time(millis: i64) -> String {
+    const YEAR_2000: i64 = 946_684_800_000;
+    let text = timestamp(millis);
+    let date = text.split_once('(').and_then(|(_, date)| date.strip_suffix(')'));
+    match date {
+        Some(date) if millis >= YEAR_2000 => date.to_owned(),
+        _ => millis.to_string(),
+    }
+}
+
+/// What a piece says by itself. `bytes` are the piece's own, where they are at hand.
+pub(super) fn said(piece: &Piece, bytes: &[u8], names: &Names) -> String {
+    match &piece.said {
+        Said::Nothing => String::new(),
+        Said::Number(number) => number.to_string(),
+        Said::Named(number, name) => format!("{number} ({name})"),
+        Said::Bool(value) => value.to_string(),
+        Said::Time(millis) if time(*millis).contains('T') => timestamp(*millis),
+        Said::Time(millis) => millis.to_string(),
+        Said::Hex(value) => format!("{value:0width$x}", width = 2 * piece.size),
+        Said::Text(text) => quoted(text.as_bytes()),
+        Said::Bytes(length) => {
+            let content = bytes.get(bytes.len().saturating_sub(*length)..).unwrap_or_default();
+            format!("{}{}", counted(*length, "byte"), shown(content))
+        }
+        Said::Elements(count) => counted(*count as usize, "element"),
+        Said::Topic(id) => names.topic(*id),
+    }
+}
+
+pub(super) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A batch: where it is, what is in it, whose it is.
+pub(super) fn batch(record: &BatchAppended, bytes: &[u8], names: &Names) -> String {
+    let summary = &record.summary;
+    let last = record.base_offset.plus(i64::from(summary.last_offset_delta));
+    let mut text = format!(
+        "{} offsets {} to {}, {}, {}",
+        names.partition(record.partition),
+        record.base_offset.0,
+        last.0,
+        counted(usize::try_from(summary.record_count).unwrap_or(0), "record"),
+        counted(summary.size as usize, "byte"),
+    );
+    if let Ok(codec) = BatchHeader::parse(bytes).and_then(|header| header.compression())
+        && codec.number() != 0
+    {
+        text += &format!(", {}", codec.name());
+    }
+    if summary.max_timestamp.0 >= 0 {
+        text += &format!(", up to {}", time(summary.max_timestamp.0));
+    }
+    if summary.producer_id != ProducerId::NONE {
+        let (id, epoch) = (summary.producer_id.0, summary.producer_epoch.0);
+        text += &format!(", producer {id} epoch {epoch} sequence {}", summary.base_sequence);
+    }
+    for (is, word) in [(summary.transactional, "transactional"), (summary.control, "control")] {
+        if is {
+            text += &format!(", {word}");
+        }
+    }
+    text
+}
+
+/// The records of a batch, a line each, or what keeps them from being read.
+pub(super) fn records(bytes: &Bytes) -> Vec<String> {
+    let read = Batch::only(bytes).and_then(|batch| batch.records(CAP).map(|set| (*batch.header(), set)));
+    let (header, set) = match read {
+        Ok(read) => read,
+        Err(error) => return vec![error.to_string()],
+    };
+    let text = |bytes: Option<&[u8]>| bytes.map_or("null".to_owned(), quoted);
+    let lines = set.iter().map(|record| match record {
+        Ok(record) => {
+            let offset = header.base_offset + i64::from(record.offset_delta);
+            let time = time(header.timestamp(record.timestamp_delta));
+            let mut line = format!("@{offset} {time} key={} value={}", text(record.key), text(record.value));
+            for one in record.headers.clone() {
+                line += &format!(" {}={}", String::from_utf8_lossy(one.key), text(one.value));
+            }
+            line
+        }
+        Err(error) => error.to_string(),
+    });
+    lines.collect()
+}
+
+/// An id as Kafka writes it.
+pub(super) fn topic_id(id: ottla_types::TopicId) -> String {
+    Uuid(id.0).to_string()
+}
