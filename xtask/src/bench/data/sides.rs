@@ -1,0 +1,196 @@
+//! The brokers that a shape is measured on, side by side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::bench::peers;
+use crate::bench::txn::brokers::raw_binary;
+use crate::e2e::raw;
+use crate::kafka;
+use crate::process::{self, Guard};
+
+/// A broker with a promise about what it acknowledges, or a limit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
+pub(super) enum Side {
+    /// Ottla as it is: nothing is acknowledged before fdatasync.
+    OttlaDisk,
+    /// Apache Kafka with log.flush.interval.messages=1: each append is flushed before it is acknowledged.
+    KafkaFlush,
+    /// Ottla with --durability os: acknowledged from the page cache.
+    OttlaOs,
+    /// Apache Kafka as it comes: acknowledged from the page cache.
+    KafkaCache,
+    /// The null sink: one write and one sync for all that has arrived; Fetch out of memory.
+    Sink,
+    /// The null sink that drops what it took; Fetch out of memory.
+    SinkDiscard,
+    /// The null sink with Fetch out of the page cache.
+    SinkFile,
+    /// The null sink with Fetch off the disk.
+    SinkCold,
+}
+
+impl Side {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Side::OttlaDisk => "Ottla, synced",
+            Side::KafkaFlush => "Kafka, flushed",
+            Side::OttlaOs => "Ottla, page cache",
+            Side::KafkaCache => "Kafka, page cache",
+            Side::Sink => "sink, synced",
+            Side::SinkDiscard => "sink, nothing kept",
+            Side::SinkFile => "sink, cached file",
+            Side::SinkCold => "sink, from disk",
+        }
+    }
+
+    pub(super) fn is_sink(self) -> bool {
+        matches!(self, Side::Sink | Side::SinkDiscard | Side::SinkFile | Side::SinkCold)
+    }
+
+    pub(super) fn is_kafka(self) -> bool {
+        matches!(self, Side::KafkaFlush | Side::KafkaCache)
+    }
+
+    /// Whether it leaves pages for the system to write later.
+    pub(super) fn leaves_dirty_pages(self) -> bool {
+        matches!(self, Side::OttlaOs | Side::KafkaCache)
+    }
+}
+
+/// A broker that runs, stopped when dropped.
+pub(super) struct Running {
+    pub(super) side: Side,
+    /// What clients are told.
+    pub(super) address: String,
+    pub(super) process: u32,
+    folder: PathBuf,
+    _alive: Alive,
+}
+
+enum Alive {
+    Child(#[expect(dead_code, reason = "held for its drop")] Guard),
+    Kafka(#[expect(dead_code, reason = "held for its drop")] kafka::Node),
+}
+
+impl Running {
+    /// Starts it with no data and waits until it answers.
+    pub(super) fn start(side: Side) -> Result<Running, String> {
+        let port = process::free_port()?;
+        let name = format!("data-{side:?}").to_lowercase();
+        if side.is_kafka() {
+            let folder = kafka::fresh_folder(&format!("node-bench-{name}"))?;
+            let node = start_kafka(side, port, &folder)?;
+            let address = format!("127.0.0.1:{port}");
+            return Ok(Running { side, address, process: node.id(), folder, _alive: Alive::Kafka(node) });
+        }
+        let folder = peers::fresh(&name)?;
+        fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        let guard = Guard::start(&mut command(side, port, &folder)?)?;
+        let address = if side.is_sink() { format!("null@127.0.0.1:{port}") } else { format!("127.0.0.1:{port}") };
+        let running = Running { side, address, process: guard.id(), folder, _alive: Alive::Child(guard) };
+        running.await_ready(port)?;
+        Ok(running)
+    }
+
+    fn await_ready(&self, port: u16) -> Result<(), String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let answers = || match self.side.is_sink() {
+            true => std::net::TcpStream::connect(process::local(port)).map(drop).map_err(|e| e.to_string()),
+            false => raw::api_versions(process::local(port)).map(drop),
+        };
+        while let Err(why) = answers() {
+            if Instant::now() > deadline {
+                return Err(format!("{} does not answer: {why}", self.side.title()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Creates a topic and waits until it can be written to.
+    pub(super) fn create(&self, topic: &str, partitions: u32, config: &str) -> Result<(), String> {
+        self.topic(&["do=create", &format!("topic={topic}"), &format!("partitions={partitions}"), config])
+    }
+
+    /// Deletes a topic.
+    pub(super) fn delete(&self, topic: &str) -> Result<(), String> {
+        self.topic(&["do=delete", &format!("topic={topic}")])
+    }
+
+    fn topic(&self, words: &[&str]) -> Result<(), String> {
+        if self.side.is_sink() {
+            return Ok(());
+        }
+        let mut command = Command::new(raw_binary());
+        command.arg("topic").arg(format!("broker={}", self.address));
+        command.args(words.iter().filter(|word| !word.is_empty()));
+        let output = process::capture(&mut command, Duration::from_secs(180))?;
+        match output.status {
+            Some(status) if status.success() => Ok(()),
+            _ => Err(format!("{}: {}", self.side.title(), output.stderr.trim())),
+        }
+    }
+
+    /// Bytes of all its files.
+    pub(super) fn disk(&self) -> u64 {
+        size_of(&self.folder)
+    }
+
+    /// Tells the system to forget the pages of all its files, which must be on the disk.
+    pub(super) fn forget_pages(&self) {
+        rustix::fs::sync();
+        each_file(&self.folder, &mut |path| {
+            if let Ok(file) = fs::File::open(path) {
+                // Advice only: what cannot be forgotten stays.
+                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            }
+        });
+    }
+}
+
+fn size_of(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut sum = 0;
+    each_file(folder, &mut |path| sum += fs::metadata(path).map_or(0, |found| found.blocks() * 512));
+    sum
+}
+
+fn each_file(folder: &Path, work: &mut impl FnMut(&Path)) {
+    // Files come and go under a broker; what is gone is not there.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => each_file(&entry.path(), work),
+            _ => work(&entry.path()),
+        }
+    }
+}
+
+fn start_kafka(side: Side, port: u16, folder: &Path) -> Result<kafka::Node, String> {
+    // Deleted topics give their space back at once, and retention is looked at as often as Ottla does.
+    let mut settings = vec![("log.segment.delete.delay.ms", "200"), ("log.retention.check.interval.ms", "1000")];
+    if side == Side::KafkaFlush {
+        settings.push(("log.flush.interval.messages", "1"));
+    }
+    let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    kafka::start(&kafka::Options { port, advertised: port, folder: folder.to_path_buf(), settings })
+}
+
+fn command(side: Side, port: u16, folder: &Path) -> Result<Command, String> {
+    let data = folder.display().to_string();
+    let (keep, reads) = match side {
+        Side::OttlaOs => {
+            return peers::ottla(port, &["--http", "off", "--durability", "os", "--data", &data]);
+        }
+        Side::Sink => ("durable", "memory"),
+        Side::SinkDiscard => ("discard", "memory"),
+        Side::SinkFile => ("discard", "file"),
+        Side::SinkCold => ("discard", "cold"),
+        _ => return peers::ottla(port, &["--http", "off", "--data", &data]),
+    };
+    let mut command = Command::new(raw_binary());
+    command.args(["sink", &port.to_string(), &data, keep, reads]).stdin(Stdio::null());
+    Ok(command)
+}
