@@ -37,9 +37,20 @@ impl Connection {
 
     /// Sends a request and waits for its answer; the null broker's is taken for one without errors.
     pub(crate) fn call<R: Request>(&mut self, ask: &R, version: i16) -> Result<R::Response, String> {
+        self.ask(ask, version)?;
+        self.hear::<R>(version)
+    }
+
+    /// Sends a request.
+    pub(crate) fn ask<R: Request>(&mut self, ask: &R, version: i16) -> Result<(), String> {
         let told = |e: &dyn std::fmt::Display| format!("{}: {e}", R::KEY.name());
         let request = frame::request(1, Some(&self.client), ask, version).map_err(|e| told(&e))?;
-        self.stream.write_all(&request.to_bytes()).map_err(|e| told(&e))?;
+        self.stream.write_all(&request.to_bytes()).map_err(|e| told(&e))
+    }
+
+    /// Waits for the answer to a request of that kind.
+    pub(crate) fn hear<R: Request>(&mut self, version: i16) -> Result<R::Response, String> {
+        let told = |e: &dyn std::fmt::Display| format!("{}: {e}", R::KEY.name());
         let mut size = [0; 4];
         self.stream.read_exact(&mut size).map_err(|e| told(&e))?;
         let size = u32::from_be_bytes(size) as usize;

@@ -7,6 +7,7 @@ mod procstat;
 mod produce;
 mod settings;
 mod setup;
+mod single;
 pub(crate) mod template;
 
 use settings::Settings;
@@ -19,6 +20,11 @@ pub(crate) fn produce(words: &[&str]) -> Result<(), String> {
 /// Fetches for a time, or until everything is read.
 pub(crate) fn fetch(words: &[&str]) -> Result<(), String> {
     fetch::run(&Settings::parse(words)?)
+}
+
+/// Sends record after record, each when a consumer has the one before.
+pub(crate) fn single(words: &[&str]) -> Result<(), String> {
+    single::run(&Settings::parse(words)?)
 }
 
 /// Creates a topic, or deletes it.

@@ -2,7 +2,7 @@
 //! and make them durable, whose rate is the limit. It must not know how a broker works, and speaks to all in the same bytes.
 //!
 //! `ottla-bench worker` reads cells of transactions from stdin (e2e/bench/txn/README.md says how), `ottla-bench null PORT FILE` is the
-//! broker for them. `produce`, `fetch` and `topic` are told a cell as NAME=VALUE words; `sink` is the broker for those.
+//! broker for them. `produce`, `fetch`, `single` and `topic` are told a cell as NAME=VALUE words; `sink` is the broker for those.
 
 use std::process::ExitCode;
 
@@ -23,9 +23,10 @@ fn main() -> ExitCode {
         ["null", port, file] => null::run(port, file),
         ["produce", ref words @ ..] => load::produce(words),
         ["fetch", ref words @ ..] => load::fetch(words),
+        ["single", ref words @ ..] => load::single(words),
         ["topic", ref words @ ..] => load::topic(words),
         ["sink", port, folder, keep, reads] => sink::run(port, folder, keep, reads),
-        _ => Err("usage: ottla-bench worker | topics HOST:PORT | null PORT FILE | produce|fetch|topic NAME=VALUE.. | \
+        _ => Err("usage: ottla-bench worker | topics HOST:PORT | null PORT FILE | produce|fetch|single|topic NAME=VALUE.. | \
                   sink PORT FOLDER durable|discard memory|file|cold"
             .to_owned()),
     };

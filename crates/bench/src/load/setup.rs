@@ -4,9 +4,10 @@ use super::settings::Settings;
 use super::template::{BatchShape, Template};
 use crate::connection::Connection;
 use ottla_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use ottla_wire::messages::metadata_request::MetadataRequestTopic;
 use ottla_wire::messages::{
-    CreateTopicsRequest, DeleteTopicsRequest, InitProducerIdRequest, MetadataRequest,
+    CreateTopicsRequest, DeleteTopicsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
 };
 use ottla_wire::{ErrorCode, Text};
 use std::thread::sleep;
@@ -79,7 +80,8 @@ fn await_leaders(connection: &mut Connection, name: &Text, partitions: i32) -> R
         let led = answer.topics.first().map_or(0, |topic| {
             topic.partitions.iter().filter(|row| row.error_code == 0 && row.leader_id >= 0).count()
         });
-        if led == partitions as usize {
+        // What the metadata says is true of the controller first and of the partitions a moment later.
+        if led == partitions as usize && are_led(connection, name, partitions)? {
             return Ok(());
         }
         if begun.elapsed() > LIMIT {
@@ -87,6 +89,25 @@ fn await_leaders(connection: &mut Connection, name: &Text, partitions: i32) -> R
         }
         sleep(Duration::from_millis(20));
     }
+}
+
+/// Whether every partition tells where its end is.
+fn are_led(connection: &mut Connection, name: &Text, partitions: i32) -> Result<bool, String> {
+    let partition = |partition_index| ListOffsetsPartition {
+        partition_index,
+        current_leader_epoch: -1,
+        timestamp: -1,
+        ..Default::default()
+    };
+    let topic = ListOffsetsTopic {
+        name: name.clone(),
+        partitions: (0..partitions).map(partition).collect(),
+        ..Default::default()
+    };
+    let ask = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+    let answer = connection.call(&ask, 4)?;
+    let mut rows = answer.topics.iter().flat_map(|topic| &topic.partitions);
+    Ok(rows.all(|row| row.error_code == 0))
 }
 
 fn delete(connection: &mut Connection, name: &Text) -> Result<(), String> {
@@ -103,13 +124,21 @@ pub(crate) fn producer(connection: &mut Connection) -> Result<(i64, i16), String
     if connection.is_null() {
         return Ok((1, 0));
     }
-    let ask = InitProducerIdRequest { transaction_timeout_ms: 60_000, ..Default::default() };
+    let ask = InitProducerIdRequest {
+        transactional_id: None,
+        transaction_timeout_ms: 60_000,
+        producer_id: -1,
+        producer_epoch: -1,
+        ..Default::default()
+    };
     let begun = Instant::now();
     loop {
         let answer = connection.call(&ask, 4)?;
         match answer.error_code {
             0 => return Ok((answer.producer_id, answer.producer_epoch)),
-            _ if begun.elapsed() < LIMIT => sleep(Duration::from_millis(20)),
+            code if code == ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0 && begun.elapsed() < LIMIT => {
+                sleep(Duration::from_millis(20));
+            }
             code => return Err(format!("InitProducerId answered error {code}")),
         }
     }

@@ -1,7 +1,7 @@
 //! The brokers that a shape is measured on, side by side.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,10 @@ pub(super) enum Side {
     OttlaOs,
     /// Apache Kafka as it comes: acknowledged from the page cache.
     KafkaCache,
+    /// The build of Ottla that --other names, synced.
+    OtherDisk,
+    /// The build of Ottla that --other names, from the page cache.
+    OtherOs,
     /// The null sink: one write and one sync for all that has arrived; Fetch out of memory.
     Sink,
     /// The null sink that drops what it took; Fetch out of memory.
@@ -39,6 +43,8 @@ impl Side {
             Side::KafkaFlush => "Kafka, flushed",
             Side::OttlaOs => "Ottla, page cache",
             Side::KafkaCache => "Kafka, page cache",
+            Side::OtherDisk => "the other Ottla, synced",
+            Side::OtherOs => "the other Ottla, page cache",
             Side::Sink => "sink, synced",
             Side::SinkDiscard => "sink, nothing kept",
             Side::SinkFile => "sink, cached file",
@@ -54,9 +60,22 @@ impl Side {
         matches!(self, Side::KafkaFlush | Side::KafkaCache)
     }
 
+    pub(super) fn is_other(self) -> bool {
+        matches!(self, Side::OtherDisk | Side::OtherOs)
+    }
+
+    /// The same promise by the build that --other names.
+    pub(super) fn other(self) -> Option<Side> {
+        match self {
+            Side::OttlaDisk => Some(Side::OtherDisk),
+            Side::OttlaOs => Some(Side::OtherOs),
+            _ => None,
+        }
+    }
+
     /// Whether it leaves pages for the system to write later.
     pub(super) fn leaves_dirty_pages(self) -> bool {
-        matches!(self, Side::OttlaOs | Side::KafkaCache)
+        matches!(self, Side::OttlaOs | Side::OtherOs | Side::KafkaCache)
     }
 }
 
@@ -66,7 +85,6 @@ pub(super) struct Running {
     /// What clients are told.
     pub(super) address: String,
     pub(super) process: u32,
-    folder: PathBuf,
     _alive: Alive,
 }
 
@@ -76,21 +94,22 @@ enum Alive {
 }
 
 impl Running {
-    /// Starts it with no data and waits until it answers.
-    pub(super) fn start(side: Side) -> Result<Running, String> {
+    /// Starts it with no data and waits until it answers; `other` is the program of the other Ottla.
+    pub(super) fn start(side: Side, other: Option<&Path>) -> Result<Running, String> {
         let port = process::free_port()?;
         let name = format!("data-{side:?}").to_lowercase();
         if side.is_kafka() {
             let folder = kafka::fresh_folder(&format!("node-bench-{name}"))?;
             let node = start_kafka(side, port, &folder)?;
             let address = format!("127.0.0.1:{port}");
-            return Ok(Running { side, address, process: node.id(), folder, _alive: Alive::Kafka(node) });
+            return Ok(Running { side, address, process: node.id(), _alive: Alive::Kafka(node) });
         }
         let folder = peers::fresh(&name)?;
         fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
-        let guard = Guard::start(&mut command(side, port, &folder)?)?;
-        let address = if side.is_sink() { format!("null@127.0.0.1:{port}") } else { format!("127.0.0.1:{port}") };
-        let running = Running { side, address, process: guard.id(), folder, _alive: Alive::Child(guard) };
+        let guard = Guard::start(&mut command(side, port, &folder, other)?)?;
+        let address =
+            if side.is_sink() { format!("null@127.0.0.1:{port}") } else { format!("127.0.0.1:{port}") };
+        let running = Running { side, address, process: guard.id(), _alive: Alive::Child(guard) };
         running.await_ready(port)?;
         Ok(running)
     }
@@ -133,44 +152,12 @@ impl Running {
             _ => Err(format!("{}: {}", self.side.title(), output.stderr.trim())),
         }
     }
-
-    /// Bytes of all its files.
-    pub(super) fn disk(&self) -> u64 {
-        size_of(&self.folder)
-    }
-
-    /// Tells the system to forget the pages of all its files, which must be on the disk.
-    pub(super) fn forget_pages(&self) {
-        rustix::fs::sync();
-        each_file(&self.folder, &mut |path| {
-            if let Ok(file) = fs::File::open(path) {
-                // Advice only: what cannot be forgotten stays.
-                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-            }
-        });
-    }
-}
-
-fn size_of(folder: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let mut sum = 0;
-    each_file(folder, &mut |path| sum += fs::metadata(path).map_or(0, |found| found.blocks() * 512));
-    sum
-}
-
-fn each_file(folder: &Path, work: &mut impl FnMut(&Path)) {
-    // Files come and go under a broker; what is gone is not there.
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => each_file(&entry.path(), work),
-            _ => work(&entry.path()),
-        }
-    }
 }
 
 fn start_kafka(side: Side, port: u16, folder: &Path) -> Result<kafka::Node, String> {
     // Deleted topics give their space back at once, and retention is looked at as often as Ottla does.
-    let mut settings = vec![("log.segment.delete.delay.ms", "200"), ("log.retention.check.interval.ms", "1000")];
+    let mut settings =
+        vec![("log.segment.delete.delay.ms", "200"), ("log.retention.check.interval.ms", "1000")];
     if side == Side::KafkaFlush {
         settings.push(("log.flush.interval.messages", "1"));
     }
@@ -178,19 +165,28 @@ fn start_kafka(side: Side, port: u16, folder: &Path) -> Result<kafka::Node, Stri
     kafka::start(&kafka::Options { port, advertised: port, folder: folder.to_path_buf(), settings })
 }
 
-fn command(side: Side, port: u16, folder: &Path) -> Result<Command, String> {
+fn command(side: Side, port: u16, folder: &Path, other: Option<&Path>) -> Result<Command, String> {
     let data = folder.display().to_string();
+    let mut command = Command::new(raw_binary());
     let (keep, reads) = match side {
-        Side::OttlaOs => {
-            return peers::ottla(port, &["--http", "off", "--durability", "os", "--data", &data]);
-        }
         Side::Sink => ("durable", "memory"),
         Side::SinkDiscard => ("discard", "memory"),
         Side::SinkFile => ("discard", "file"),
         Side::SinkCold => ("discard", "cold"),
-        _ => return peers::ottla(port, &["--http", "off", "--data", &data]),
+        _ => return ottla(side, port, &data, other),
     };
-    let mut command = Command::new(raw_binary());
     command.args(["sink", &port.to_string(), &data, keep, reads]).stdin(Stdio::null());
     Ok(command)
+}
+
+fn ottla(side: Side, port: u16, data: &str, other: Option<&Path>) -> Result<Command, String> {
+    let durability = if matches!(side, Side::OttlaOs | Side::OtherOs) { "os" } else { "disk" };
+    let more = ["--http", "off", "--durability", durability, "--data", data];
+    let ours = peers::ottla(port, &more)?;
+    if !side.is_other() {
+        return Ok(ours);
+    }
+    let mut command = Command::new(other.ok_or("the other Ottla needs --other")?);
+    command.args(ours.get_args());
+    Ok(peers::quiet(command))
 }
