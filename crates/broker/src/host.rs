@@ -7,10 +7,12 @@ mod clock;
 mod driven;
 mod housekeeping;
 mod seat;
+mod snapshots;
 mod thread;
 mod watch;
 
 pub use driven::{Driven, drive};
+pub use snapshots::Snapshots;
 pub use thread::{HostOptions, StartError, Started, start};
 pub use watch::{Watch, Watchers};
 
@@ -49,7 +51,10 @@ enum Command {
     Durable(LogPosition),
     LogFailed(String),
     Snapshot(oneshot::Sender<()>),
-    SnapshotWritten(Result<(), String>),
+    /// The pen wants the next piece of the snapshot.
+    SnapshotPiece,
+    /// The snapshot is on disk, so many bytes, or failed.
+    SnapshotWritten(Result<u64, String>),
     Stop,
 }
 

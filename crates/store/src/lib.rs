@@ -41,5 +41,5 @@ pub use open::{Cut, Opened, Recovered, Replayed};
 pub use options::{Durability, Hooks, Options};
 pub use reader::LogReader;
 pub use runs::{PartBatch, PartEnd, PartReport, PartScan, RunError, RunWriter, Runs, Slice, Wanted};
-pub use snapshot::Snapshotter;
+pub use snapshot::{SnapshotWriter, Snapshotter};
 pub use stats::{DURATIONS, Histogram, HistogramView, LogStats};

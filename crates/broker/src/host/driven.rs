@@ -90,11 +90,11 @@ impl Driven {
         end > durable || self.machine.housekeeping.has_work()
     }
 
-    /// Lets the log write and sync what was appended, prepare and free segments, then writes a snapshot if one is due. The next
-    /// turn hears of it.
+    /// Writes what there is of a snapshot, as a thread may that is faster than the log's, then lets the log write and sync what
+    /// was appended, prepare and free segments. The next turn hears of it.
     pub fn write(&mut self) {
-        self.machine.log.drive();
         self.machine.housekeeping.work();
+        self.machine.log.drive();
     }
 
     /// Ends in good order: what was appended becomes durable, and the answers that waited for it leave.

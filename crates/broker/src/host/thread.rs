@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
 use super::seat::{Inbox, Seat, Told, mailbox};
+use super::snapshots::Snapshots;
 use super::{Command, Deliver, Host, MakeInput, NoRoom, Traced, Watchers, reach};
 use crate::Metrics;
 use crate::api::served_keys;
@@ -40,8 +41,8 @@ pub struct HostOptions {
     pub log: Options,
     /// The cluster id that a new log gets.
     pub cluster_id: String,
-    /// A snapshot is written after so many bytes of log.
-    pub snapshot_every: u64,
+    /// When snapshots are written.
+    pub snapshots: Snapshots,
 }
 
 /// Why a host could not start.
@@ -117,7 +118,7 @@ pub(super) fn prepare(
     let mut machine = Machine {
         metrics: Arc::clone(&metrics),
         durable: log.durable(),
-        housekeeping: Housekeeping::new(&log, options.snapshot_every, commands.clone(), options.log.threads),
+        housekeeping: Housekeeping::new(&log, &recovered, options.snapshots, commands.clone()),
         shard,
         log,
         inbox,
@@ -137,10 +138,7 @@ pub(super) fn prepare(
 
 fn replay(shard: &mut Shard, one: &Replayed) {
     match one {
-        Replayed::Snapshot(row) => {
-            let nowhere = LogPosition(0);
-            shard.apply(Applied { position: nowhere, payload: nowhere }, row);
-        }
+        Replayed::Snapshot(row) => shard.restore(row),
         Replayed::Entry(at, record) => shard.apply(applied(*at), record),
     }
 }
@@ -217,7 +215,7 @@ impl Machine {
             self.step(now, Input::Tick);
         }
         self.log.kick();
-        self.housekeeping.consider(&self.shard, &self.log);
+        self.housekeeping.consider(now, &self.shard, &self.log);
         !self.failed
     }
 
@@ -264,6 +262,7 @@ impl Machine {
             Command::Peek(look) => look(&self.shard, now, &mut self.watchers),
             Command::Durable(position) => self.became_durable(now, position),
             Command::Snapshot(done) => self.housekeeping.begin_snapshot(&self.shard, &self.log, Some(done)),
+            Command::SnapshotPiece => self.housekeeping.next_piece(&self.shard, &self.log),
             Command::SnapshotWritten(result) => {
                 self.housekeeping.snapshot_written(result, &self.shard, &self.log)
             }
