@@ -11,6 +11,7 @@ mod pages;
 mod part;
 mod read;
 mod scan;
+mod touched;
 mod verify;
 mod writer;
 

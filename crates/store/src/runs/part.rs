@@ -10,6 +10,11 @@ use ottla_types::record::RunPart;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Reads of fewer bytes go through the page cache: the system reads ahead for them.
+const LARGE: u64 = 128 << 10;
+/// Bytes by which a buffer can be off a block without making copies slow.
+const SHIFT: usize = 64;
+
 /// The bytes of a part in its file, directory included, but for that of a small part.
 pub(crate) fn extent(part: &RunPart) -> Range<u64> {
     let directory = match part.pages {
@@ -46,10 +51,12 @@ pub(crate) struct Window {
 /// How the medium is asked for bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// Through the page cache: others will want the same.
+    /// Through the page cache.
     Cache,
     /// In whole blocks, around the page cache where that is possible: nobody else will want it soon.
     Blocks,
+    /// Around the page cache for the first reader of so much, through it for the second one.
+    Touch,
 }
 
 impl PartView {
@@ -212,15 +219,22 @@ impl PartView {
             let at = |place: u64| (place - self.part.data) as usize;
             return Ok(all.slice(at(range.start)..at(range.end)));
         }
-        let wide = match via {
-            Via::Cache => range.clone(),
-            Via::Blocks => range.start / BLOCK * BLOCK..align_up(range.end),
+        let blocks = match via {
+            Via::Cache => false,
+            Via::Blocks => true,
+            Via::Touch => {
+                range.end - range.start >= LARGE && !self.files.touched.touch(self.part.run, &range)
+            }
         };
-        let len = (wide.end - wide.start) as usize;
+        let wide = if blocks { range.start / BLOCK * BLOCK..align_up(range.end) } else { range.clone() };
+        // A buffer that does not begin with a block keeps a read that happens to be in whole blocks in the page cache.
+        let shift = if !blocks && range.start.is_multiple_of(BLOCK) { SHIFT } else { 0 };
+        let len = shift + (wide.end - wide.start) as usize;
         let mut buffer = self.pool.take(len);
         buffer.resize_for_read(len);
-        self.run.fill(buffer.as_mut(), wide.start).map_err(|error| self.judge(error))?;
-        let from = (range.start - wide.start) as usize;
+        let target = buffer.as_mut().get_mut(shift..).unwrap_or_default();
+        self.run.fill(target, wide.start).map_err(|error| self.judge(error))?;
+        let from = shift + (range.start - wide.start) as usize;
         Ok(Bytes::from_owner(buffer).slice(from..from + (range.end - range.start) as usize))
     }
 

@@ -9,6 +9,9 @@ use ottla_types::{Millis, Offset};
 /// Bytes that are searched at once when the directory cannot tell where.
 const SEARCHED: u64 = 256 << 10;
 
+/// Bytes by which a large read stays below what was asked for.
+const MARGIN: usize = 8 << 10;
+
 /// What is wanted of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -99,10 +102,12 @@ impl PartView {
             last: Offset(wanted.from.0.saturating_sub(1)),
             complete: true,
         };
+        // Whole blocks around it then fit into a buffer of the size that was asked for.
+        let margin = if wanted.max_bytes > MARGIN * 8 { MARGIN } else { 0 };
+        let max = (wanted.max_bytes - margin) as u64;
         let before_end = |stretch: &ottla_layout::run::Stretch| stretch.base_offset < wanted.to;
         loop {
-            let max = wanted.max_bytes as u64;
-            let Some(window) = self.window(&mut cursor, max, Via::Cache, before_end)? else {
+            let Some(window) = self.window(&mut cursor, max, Via::Touch, before_end)? else {
                 return Ok(nothing);
             };
             let (first, last) = (nothing.first, nothing.last);
