@@ -168,6 +168,20 @@ impl PartView {
         Cursor { page: None, page_index: 0, index: 0 }
     }
 
+    /// Moves the cursor behind everything.
+    pub(crate) fn end(&self, cursor: &mut Cursor) {
+        *cursor = Cursor { page: None, page_index: self.pages(), index: 0 };
+    }
+
+    /// Moves a cursor that got no further than `before` behind what stopped it: a page that cannot be read.
+    pub(crate) fn skip_if_at(&self, cursor: &mut Cursor, before: &Cursor) {
+        let stuck =
+            cursor.page.is_none() || (cursor.page_index, cursor.index) == (before.page_index, before.index);
+        if stuck {
+            *cursor = Cursor { page: None, page_index: cursor.page_index + 1, index: 0 };
+        }
+    }
+
     /// The stretch behind the cursor.
     pub(crate) fn peek(&self, cursor: &mut Cursor) -> Result<Option<Stretch>, RunError> {
         loop {
@@ -196,7 +210,13 @@ impl PartView {
         wanted: impl Fn(&Stretch) -> bool,
     ) -> Result<Option<Window>, RunError> {
         let mut stretches: Vec<Stretch> = Vec::new();
-        while let Some(stretch) = self.peek(cursor)? {
+        loop {
+            let stretch = match self.peek(cursor) {
+                Ok(Some(stretch)) => stretch,
+                Err(error) if stretches.is_empty() => return Err(error),
+                // What was found comes first.
+                Ok(None) | Err(_) => break,
+            };
             let fits = stretches.first().is_none_or(|first| stretch.end - first.place <= max_bytes);
             if !fits || !wanted(&stretch) {
                 break;

@@ -1,7 +1,7 @@
 //! Reads for consumers: slices of whole batches, and lookups by time.
 
 use crate::runs::error::RunError;
-use crate::runs::part::{PartView, Via, Window};
+use crate::runs::part::{Cursor, PartView, Via, Window};
 use bytes::Bytes;
 use ottla_layout::run::BatchHead;
 use ottla_types::{Millis, Offset};
@@ -117,8 +117,7 @@ impl PartView {
             if empty && !taking.full && !taking.past {
                 continue;
             }
-            let more = taking.full
-                || (!taking.past && self.peek(&mut cursor)?.is_some_and(|next| before_end(&next)));
+            let more = taking.full || (!taking.past && self.goes_on(&mut cursor, wanted.to));
             return Ok(Slice {
                 bytes: window.bytes.slice(taking.start..taking.end),
                 first: taking.first,
@@ -126,6 +125,11 @@ impl PartView {
                 complete: !more,
             });
         }
+    }
+
+    /// Whether there is more before `to`. A damaged page is more: the next read meets it.
+    fn goes_on(&self, cursor: &mut Cursor, to: Offset) -> bool {
+        self.peek(cursor).map_or(true, |next| next.is_some_and(|next| next.base_offset < to))
     }
 
     pub(crate) fn find_time(
