@@ -56,7 +56,7 @@ mod topic_error;
 pub(crate) use fetch::Sessions;
 
 use crate::ApiMetrics;
-use crate::context::{Caller, Context};
+use crate::context::{Caller, Context, Mute};
 use crate::host::HostGone;
 use crate::net::{Answerer, Answering, Coming, Hold, Reply};
 use crate::randomness::NoRandomness;
@@ -70,7 +70,7 @@ use ottla_wire::{ApiKey, DecodeError, Message, Reader, Request, Response, Text, 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes of the length in front of a frame.
 const PREFIX: u64 = 4;
@@ -164,7 +164,7 @@ macro_rules! apis {
                     let reply = reply(outcome, &caller, correlation_id, version);
                     count_reply(&reply, metrics, begun);
                     note_reply(&ctx, &reply).await;
-                    reply
+                    muted(reply, &caller)
                 }))
             },
         }),*];
@@ -265,7 +265,7 @@ fn count_reply(reply: &Reply, metrics: Option<&ApiMetrics>, begun: Instant) {
     metrics.took(begun.elapsed());
     match reply {
         Reply::Send(chunks, _) => metrics.bytes_out.add(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
-        Reply::Nothing => {}
+        Reply::Nothing | Reply::Muted(..) => {}
         Reply::Close(_) => metrics.broken.add(1),
     }
 }
@@ -283,6 +283,14 @@ fn reply<T: Response>(outcome: Outcome<T>, caller: &Caller, correlation_id: i32,
             let why = format!("cannot encode the response, which is a bug in the broker: {error}");
             Reply::Close(refusal(caller, T::KEY, version, why))
         }
+    }
+}
+
+/// The reply to a client that is to be quiet for a while.
+fn muted(reply: Reply, caller: &Caller) -> Reply {
+    match caller.mute.get() {
+        Duration::ZERO => reply,
+        span => Reply::Muted(Box::new(reply), span),
     }
 }
 
@@ -362,7 +370,8 @@ impl Dispatch {
     ) -> Result<Answering, String> {
         let (header, body) = frame::read_request_header(&frame).map_err(|error| error.to_string())?;
         let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
-        let caller = Caller { peer, client_id: client_id.unwrap_or(Text::from_static("")) };
+        let caller =
+            Caller { peer, client_id: client_id.unwrap_or(Text::from_static("")), mute: Mute::default() };
         let api = APIS.iter().find(|api| api.key == key);
         let Some(api) = api else {
             return Err(refusal(

@@ -16,6 +16,8 @@ use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 /// What the answers to requests are made from.
 #[derive(Clone, Debug)]
@@ -176,6 +178,23 @@ pub(crate) struct Caller {
     pub(crate) peer: SocketAddr,
     /// What the client calls itself; empty if it does not say.
     pub(crate) client_id: Text,
+    /// For how long its connection is muted after the answer.
+    pub(crate) mute: Mute,
+}
+
+/// For how long a connection is muted after an answer: nothing that it sends meanwhile is looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mute(Arc<AtomicU32>);
+
+impl Mute {
+    /// For so many milliseconds.
+    pub(crate) fn set(&self, millis: i32) {
+        self.0.store(u32::try_from(millis).unwrap_or(0), Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Duration {
+        Duration::from_millis(u64::from(self.0.load(Relaxed)))
+    }
 }
 
 /// A topic id as the wire has it.

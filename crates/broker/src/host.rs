@@ -6,13 +6,16 @@
 mod clock;
 mod driven;
 mod housekeeping;
+mod offering;
+mod rewrite;
 mod seat;
-mod snapshots;
+mod space;
+mod tail;
 mod thread;
+mod waiting;
 mod watch;
 
 pub use driven::{Driven, drive};
-pub use snapshots::Snapshots;
 pub use thread::{HostOptions, StartError, Started, start};
 pub use watch::{Watch, Watchers};
 
@@ -34,6 +37,15 @@ pub struct HostGone;
 #[error("the disk has no room for more data")]
 pub struct NoRoom;
 
+/// The answer to an input that brings data.
+#[derive(Debug)]
+pub struct Offered {
+    /// The answer.
+    pub answer: Answer,
+    /// Whoever brought the data should bring no more for so long.
+    pub mute: Millis,
+}
+
 type MakeInput = Box<dyn FnOnce(Ticket) -> Input + Send>;
 type Deliver = Box<dyn FnOnce() + Send>;
 type ReadShard = Box<dyn FnOnce(&Shard, Millis) -> Deliver + Send>;
@@ -45,16 +57,16 @@ type Traced = Option<Arc<Notes>>;
 /// What reaches the machine.
 enum Command {
     Ask(MakeInput, oneshot::Sender<Answer>, Traced),
-    Offer(MakeInput, oneshot::Sender<Result<Answer, NoRoom>>, Traced),
+    Offer(MakeInput, oneshot::Sender<Result<Offered, NoRoom>>, Traced),
     Read(ReadShard, Traced),
     Peek(PeekShard),
     Durable(LogPosition),
     LogFailed(String),
     Snapshot(oneshot::Sender<()>),
-    /// The pen wants the next piece of the snapshot.
-    SnapshotPiece,
-    /// The snapshot is on disk, so many bytes, or failed.
-    SnapshotWritten(Result<u64, String>),
+    SnapshotWritten(Result<(), String>),
+    RunsWritten(Result<rewrite::Written, rewrite::JobError>),
+    /// There is more to do than fitted into a turn.
+    Continue,
     Stop,
 }
 
@@ -82,14 +94,15 @@ impl Host {
         answered.await.map_err(|_| HostGone)
     }
 
-    /// As [`Host::ask`], for an input that brings data: refused when the disk is full.
+    /// As [`Host::ask`], for an input that brings data: it waits for room in the tail of the log, and is refused when the disk is
+    /// full.
     ///
     /// # Errors
     /// The host is gone.
     pub async fn offer(
         &self,
         make: impl FnOnce(Ticket) -> Input + Send + 'static,
-    ) -> Result<Result<Answer, NoRoom>, HostGone> {
+    ) -> Result<Result<Offered, NoRoom>, HostGone> {
         let (answer, answered) = oneshot::channel();
         self.send(Command::Offer(Box::new(make), answer, self.asked()))?;
         answered.await.map_err(|_| HostGone)

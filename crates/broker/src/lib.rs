@@ -14,7 +14,7 @@ mod trace;
 pub use api::served_versions;
 pub use context::{Advertised, Context, Memory};
 pub use limits::Limits;
-pub use metrics::{ApiMetrics, Counter, Metrics, TopicMetrics};
+pub use metrics::{ApiMetrics, Counter, Level, Metrics, TopicMetrics};
 pub use net::{Door, Server};
 pub use ottla_store::HistogramView;
 pub use randomness::Randomness;

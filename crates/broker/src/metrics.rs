@@ -25,6 +25,21 @@ impl Counter {
     }
 }
 
+/// A number that goes up and down.
+#[derive(Debug, Default)]
+pub struct Level(AtomicU64);
+
+impl Level {
+    pub(crate) fn set(&self, now: u64) {
+        self.0.store(now, Relaxed);
+    }
+
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
 /// Figures of the broker since it started.
 #[derive(Debug)]
 pub struct Metrics {
@@ -42,6 +57,18 @@ pub struct Metrics {
     pub committed: Counter,
     /// Transactions that aborted: by their producer, by fencing, by timeout or by an administrator.
     pub aborted: Counter,
+    /// Bytes from the first batch that is in no run to the end of the log.
+    pub tail_bytes: Level,
+    /// Batches and markers that are in no run.
+    pub tail_batches: Level,
+    /// Runs.
+    pub runs: Level,
+    /// Bytes of batches that were written into runs, each time that they were.
+    pub rewritten: Counter,
+    /// Produce requests whose connection was muted because the tail was nearly full.
+    pub throttled: Counter,
+    /// Produce requests that waited because the tail was full.
+    pub waited: Counter,
     topics: RwLock<HashMap<TopicId, Arc<TopicMetrics>>>,
 }
 
@@ -87,6 +114,12 @@ impl Metrics {
             turned_away: Counter::default(),
             committed: Counter::default(),
             aborted: Counter::default(),
+            tail_bytes: Level::default(),
+            tail_batches: Level::default(),
+            runs: Level::default(),
+            rewritten: Counter::default(),
+            throttled: Counter::default(),
+            waited: Counter::default(),
             topics: RwLock::default(),
         }
     }

@@ -21,6 +21,7 @@ use crate::trace::{Arrived, Recording};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::time::Duration;
 
 /// What the answer to a request came to.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) enum Reply {
     Nothing,
     /// The connection is closed; the text says why and goes to the log.
     Close(String),
+    /// This reply, and after it nothing that the peer sends is looked at for so long.
+    Muted(Box<Reply>, Duration),
 }
 
 /// A request under way. Polled once when it begins, then in the order of the requests.

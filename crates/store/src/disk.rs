@@ -164,6 +164,11 @@ impl Medium for DiskMedium {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    fn capacity(&self) -> io::Result<Option<u64>> {
+        let stat = rustix::fs::statvfs(&self.folder)?;
+        Ok(Some(stat.f_blocks.saturating_mul(stat.f_frsize)))
+    }
+
     fn describe(&self) -> String {
         let how = match &self.buffered {
             None => "O_DIRECT".to_owned(),

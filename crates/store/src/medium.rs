@@ -22,6 +22,10 @@ pub trait Medium: Send + Sync + 'static {
     fn sync_names(&self) -> io::Result<()>;
     /// Bytes that can still be written, as far as known.
     fn free_space(&self) -> io::Result<u64>;
+    /// Bytes that fit on the medium, used or not, if that is known.
+    fn capacity(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
     /// What this medium is, in a few words for a log line.
     fn describe(&self) -> String;
 }

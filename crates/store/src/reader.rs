@@ -5,7 +5,7 @@ use crate::runs::Runs;
 use crate::shared::Shared;
 use crate::stats::LogStats;
 use bytes::{Bytes, BytesMut};
-use ottla_layout::Geometry;
+use ottla_layout::{BLOCK, Geometry, align_up};
 use ottla_types::LogPosition;
 use std::io;
 use std::sync::Arc;
@@ -47,6 +47,11 @@ impl LogReader {
         self.shared.geometry().largest_entry()
     }
 
+    /// Number of the segment that holds `position`.
+    pub fn segment_of(&self, position: LogPosition) -> u64 {
+        self.shared.geometry().segment_of(position.0)
+    }
+
     /// The end of what is durable.
     pub fn durable(&self) -> LogPosition {
         LogPosition(self.shared.durable())
@@ -60,6 +65,11 @@ impl LogReader {
     /// Bytes that can still be written to the medium, as far as known. Asks the system.
     pub fn free_space(&self) -> io::Result<u64> {
         self.shared.files.medium.free_space()
+    }
+
+    /// Bytes that fit on the medium, used or not, if that is known. Asks the system.
+    pub fn capacity(&self) -> io::Result<Option<u64>> {
+        self.shared.files.medium.capacity()
     }
 
     /// Figures since the log was opened.
@@ -110,6 +120,42 @@ impl LogReader {
             }
         }
         Ok(all)
+    }
+
+    /// Shows the durable bytes from `from` up to `to`, which lie in one segment, in pieces, each with the position of its first byte: read from the medium one
+    /// after the other in whole blocks, for work that goes through much of the log. Errors are those of [`LogReader::read`]; `show`
+    /// may end it with one of its own.
+    pub fn scan(
+        &self,
+        from: LogPosition,
+        to: LogPosition,
+        show: &mut dyn FnMut(LogPosition, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        const PIECE: u64 = 1 << 20;
+        if to.0 > self.shared.durable() {
+            let why = format!("position {} is not durable yet", to.0);
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+        }
+        let geometry = self.shared.geometry();
+        let mut at = from.0;
+        while at < to.0 {
+            let block = at / BLOCK * BLOCK;
+            let limit = to.0.min(geometry.end_of(geometry.segment_of(at))).min(block + PIECE);
+            let bytes = self.read_blocks(block, limit)?;
+            show(LogPosition(at), &bytes[(at - block) as usize..(limit - block) as usize])?;
+            at = limit;
+        }
+        Ok(())
+    }
+
+    /// Whole blocks from `block` on that hold everything up to `limit`.
+    fn read_blocks(&self, block: u64, limit: u64) -> io::Result<Bytes> {
+        let len = (limit - block) as usize;
+        match self.read_medium(block, align_up(limit - block) as usize) {
+            // The last block of a file need not be whole.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.read_medium(block, len),
+            other => other,
+        }
     }
 
     fn read_medium(&self, position: u64, len: usize) -> io::Result<Bytes> {

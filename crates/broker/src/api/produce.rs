@@ -9,7 +9,7 @@ mod check;
 use super::subject::{Partition, Reason};
 use crate::api::{Broken, Outcome};
 use crate::context::{Caller, Context, to_topic_id};
-use crate::host::NoRoom;
+use crate::host::{NoRoom, Offered};
 use check::{Checked, Refusal};
 use ottla_core::catalog::TopicRef;
 use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
@@ -24,12 +24,17 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    caller: &Caller,
     request: ProduceRequest,
     version: i16,
 ) -> Outcome<ProduceResponse> {
     let no_answer = request.acks == 0;
-    match respond(ctx, request, version).await {
+    let response = respond(ctx, request, version).await;
+    if let Ok(response) = &response {
+        // Also of a client that asked for no answer.
+        caller.mute.set(response.throttle_time_ms);
+    }
+    match response {
         Err(broken) => Outcome::Close(broken.to_string()),
         Ok(response) if !no_answer => Outcome::Send(response),
         Ok(response) => match first_error(&response) {
@@ -43,7 +48,7 @@ pub(crate) async fn answer(
 async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result<ProduceResponse, Broken> {
     let ask = Ask::new(ctx, &request, version);
     let (slots, batches) = ask.sort_out(&request.topic_data);
-    let results = ask.put(ctx, batches).await?;
+    let (results, mute) = ask.put(ctx, batches).await?;
     let mut results = results.into_iter();
     let mut parts = slots.into_iter().map(|slot| match slot {
         Slot::Refused(index, refusal) => (index, Err(refusal)),
@@ -68,7 +73,7 @@ async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result
             ..Default::default()
         });
     }
-    Ok(ProduceResponse { responses, ..Default::default() })
+    Ok(ProduceResponse { responses, throttle_time_ms: mute, ..Default::default() })
 }
 
 /// A partition of the request.
@@ -155,27 +160,29 @@ impl Ask {
         }
     }
 
+    /// What the core says of each batch, and for how many milliseconds to mute the connection.
     async fn put(
         &self,
         ctx: &Context,
         batches: Vec<ProduceBatch>,
-    ) -> Result<Vec<Result<Appended, Refusal>>, Broken> {
+    ) -> Result<(Vec<Result<Appended, Refusal>>, i32), Broken> {
         let count = batches.len();
         if count == 0 {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
         }
         let transactional_id = self.transactional_id.clone();
         let check = if self.version >= 12 { TransactionCheck::Add } else { TransactionCheck::Verify };
         let ask = move |ticket| Input::Produce(Produce { ticket, transactional_id, check, batches });
-        let Ok(answer) = ctx.host.offer(ask).await? else {
+        let Ok(Offered { answer, mute }) = ctx.host.offer(ask).await? else {
             let full = || Refusal {
                 reason: Some(Box::new(Reason(None, NoRoom))),
                 ..Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, NoRoom)
             };
-            return Ok((0..count).map(|_| Err(full())).collect());
+            return Ok(((0..count).map(|_| Err(full())).collect(), 0));
         };
         let Answer::Produced(results) = answer else { return Err(Broken::OtherAnswer) };
-        Ok(results.into_iter().map(|result| result.map_err(|error| self.explain(error))).collect())
+        let results = results.into_iter().map(|result| result.map_err(|error| self.explain(error)));
+        Ok((results.collect(), i32::try_from(mute.0).unwrap_or(i32::MAX)))
     }
 
     /// Kafka's code for what the core refused (T-220).

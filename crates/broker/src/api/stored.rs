@@ -149,7 +149,8 @@ fn recent(reader: &LogReader, source: &Source) -> Option<Bytes> {
     }
 }
 
-fn marker_bytes(marker: &Marker, offset: i64) -> Option<Bytes> {
+/// The batch of a marker as clients see it.
+pub(crate) fn marker_bytes(marker: &Marker, offset: i64) -> Option<Bytes> {
     let end = EndMarker {
         commit: marker.commit,
         producer_id: marker.producer_id.0,

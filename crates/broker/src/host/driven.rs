@@ -87,14 +87,24 @@ impl Driven {
     /// Whether [`Driven::write`] has something to do.
     pub fn has_work(&self) -> bool {
         let (end, durable) = self.ends();
-        end > durable || self.machine.housekeeping.has_work()
+        end > durable || self.machine.housekeeping.has_work() || self.machine.rewriter.has_work()
     }
 
-    /// Writes what there is of a snapshot, as a thread may that is faster than the log's, then lets the log write and sync what
-    /// was appended, prepare and free segments. The next turn hears of it.
+    /// Lets the log write, then does the jobs. The next turn hears of it.
     pub fn write(&mut self) {
-        self.machine.housekeeping.work();
+        self.write_log();
+        self.work();
+    }
+
+    /// Lets the log write and sync what was appended, prepare and free segments.
+    pub fn write_log(&mut self) {
         self.machine.log.drive();
+    }
+
+    /// Writes a snapshot, and runs, if some are due; the log must have been written.
+    pub fn work(&mut self) {
+        self.machine.housekeeping.work();
+        self.machine.rewriter.work();
     }
 
     /// Ends in good order: what was appended becomes durable, and the answers that waited for it leave.

@@ -2,9 +2,12 @@
 
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
+use super::rewrite::Rewriter;
 use super::seat::{Inbox, Seat, Told, mailbox};
-use super::snapshots::Snapshots;
-use super::{Command, Deliver, Host, MakeInput, NoRoom, Traced, Watchers, reach};
+use super::space::Space;
+use super::tail::Throttle;
+use super::waiting::{Offerer, Waiting};
+use super::{Command, Deliver, Host, MakeInput, Offered, Traced, Watchers, reach};
 use crate::Metrics;
 use crate::api::served_keys;
 use crate::trace::Stage;
@@ -12,7 +15,6 @@ use ottla_core::config::Settings;
 use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
 use ottla_store::{
     AppendError, Appended, Hooks, Log, LogReader, Medium, OpenError, Opened, Options, Recovered, Replayed,
-    Room,
 };
 use ottla_types::record::{ClusterCreated, LogRecord};
 use ottla_types::{LogPosition, Millis};
@@ -29,8 +31,6 @@ const BATCH: usize = 256;
 const LONGEST_SLEEP: Millis = Millis(60_000);
 /// How long timers rest after the log refused a record: what is due stays due.
 const AFTER_REFUSAL: Millis = Millis(200);
-/// Bytes of a batch's record beside the batch, and of what its transaction may add: plenty.
-const BESIDE_BATCH: u64 = 512;
 
 /// How a host runs.
 #[derive(Clone, Debug)]
@@ -41,8 +41,8 @@ pub struct HostOptions {
     pub log: Options,
     /// The cluster id that a new log gets.
     pub cluster_id: String,
-    /// When snapshots are written.
-    pub snapshots: Snapshots,
+    /// A snapshot is written after so many bytes of log.
+    pub snapshot_every: u64,
 }
 
 /// Why a host could not start.
@@ -115,10 +115,16 @@ pub(super) fn prepare(
         Log::open(medium, options.log, hooks, &mut |one| replay(&mut shard, &one))?;
     let (failure, failure_seen) = watch::channel(None);
     let metrics = Arc::new(Metrics::new(served_keys()));
+    let threads = options.log.threads;
+    let rewriter = Rewriter::new(&shard, &log, Arc::clone(&metrics), commands.clone(), threads)?;
     let mut machine = Machine {
         metrics: Arc::clone(&metrics),
+        rewriter,
+        throttle: Throttle::default(),
+        waiting: Waiting::new(most_waiting(&shard)),
+        space: Space::new(log.reader()),
         durable: log.durable(),
-        housekeeping: Housekeeping::new(&log, &recovered, options.snapshots, commands.clone()),
+        housekeeping: Housekeeping::new(&log, options.snapshot_every, commands.clone(), threads),
         shard,
         log,
         inbox,
@@ -138,7 +144,10 @@ pub(super) fn prepare(
 
 fn replay(shard: &mut Shard, one: &Replayed) {
     match one {
-        Replayed::Snapshot(row) => shard.restore(row),
+        Replayed::Snapshot(row) => {
+            let nowhere = LogPosition(0);
+            shard.apply(Applied { position: nowhere, payload: nowhere }, row);
+        }
         Replayed::Entry(at, record) => shard.apply(applied(*at), record),
     }
 }
@@ -147,20 +156,17 @@ fn applied(at: Appended) -> Applied {
     Applied { position: at.position, payload: at.payload.unwrap_or(at.position) }
 }
 
-/// Bytes of log that an input with data takes at most.
-fn size(input: &Input) -> u64 {
-    match input {
-        Input::Produce(produce) => {
-            produce.batches.iter().map(|batch| batch.payload.len() as u64 + BESIDE_BATCH).sum()
-        }
-        _ => 0,
-    }
+/// Bytes of requests that may wait for room: a quarter of what all requests may hold, so that others find some.
+fn most_waiting(shard: &Shard) -> u64 {
+    let all = shard.catalog().settings().value("queued.max.request.bytes");
+    all.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0) / 4
 }
 
 /// Who waits for the answer to an input.
-enum Asker {
+pub(super) enum Asker {
     Ask(oneshot::Sender<Answer>),
-    Offer(oneshot::Sender<Result<Answer, NoRoom>>),
+    /// Who brings data, and for how long it should bring no more.
+    Offer(Offerer, Millis),
 }
 
 /// The shard, its log, and who waits for what: one at a time turns it.
@@ -174,13 +180,17 @@ pub(super) struct Machine {
     next_ticket: u64,
     /// Answers that wait for the log to be durable up to a position, oldest first.
     held: VecDeque<(LogPosition, Deliver)>,
-    durable: LogPosition,
+    pub(super) durable: LogPosition,
     watchers: Watchers,
     pub(super) housekeeping: Housekeeping,
-    metrics: Arc<Metrics>,
+    pub(super) rewriter: Rewriter,
+    pub(super) throttle: Throttle,
+    pub(super) waiting: Waiting,
+    pub(super) space: Space,
+    pub(super) metrics: Arc<Metrics>,
     /// The log refused a record since the last look at the timers.
     refused: bool,
-    failed: bool,
+    pub(super) failed: bool,
 }
 
 impl Machine {
@@ -196,6 +206,7 @@ impl Machine {
 
     /// Makes durable what was appended; the answers that waited for it leave.
     pub(super) fn finish(&mut self) {
+        self.rewriter.stop();
         if let Err(failure) = self.log.flush() {
             self.fail(failure.to_string());
         }
@@ -214,19 +225,20 @@ impl Machine {
         if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
             self.step(now, Input::Tick);
         }
+        self.rewrite(now);
         self.log.kick();
-        self.housekeeping.consider(now, &self.shard, &self.log);
+        self.housekeeping.consider(&self.shard, &self.log);
         !self.failed
     }
 
     /// When the next timer is due.
     pub(super) fn next_timer(&self) -> Option<Millis> {
-        self.shard.deadline()
+        [self.shard.deadline(), self.rewriter.deadline()].into_iter().flatten().min()
     }
 
     /// How long nothing needs to be done without a command.
     pub(super) fn patience(&mut self, now: Millis) -> Duration {
-        let until = self.shard.deadline().map_or(LONGEST_SLEEP, |deadline| deadline.since(now));
+        let until = self.next_timer().map_or(LONGEST_SLEEP, |deadline| deadline.since(now));
         let least = if std::mem::take(&mut self.refused) { AFTER_REFUSAL } else { Millis(0) };
         let until = until.max(least);
         Duration::from_millis(u64::try_from(until.min(LONGEST_SLEEP).0).unwrap_or(0))
@@ -241,12 +253,7 @@ impl Machine {
             }
             Command::Offer(make, asker, traced) => {
                 let (ticket, input) = self.ticket(make);
-                if self.log.room_for(size(&input)) == Room::Full {
-                    reach(&traced, Stage::Judged);
-                    drop(asker.send(Err(NoRoom)));
-                } else {
-                    self.ask(now, ticket, input, (Asker::Offer(asker), traced));
-                }
+                self.offer(now, (ticket, input), asker, traced);
             }
             Command::Read(look, traced) => {
                 let deliver = look(&self.shard, now);
@@ -262,10 +269,11 @@ impl Machine {
             Command::Peek(look) => look(&self.shard, now, &mut self.watchers),
             Command::Durable(position) => self.became_durable(now, position),
             Command::Snapshot(done) => self.housekeeping.begin_snapshot(&self.shard, &self.log, Some(done)),
-            Command::SnapshotPiece => self.housekeeping.next_piece(&self.shard, &self.log),
             Command::SnapshotWritten(result) => {
                 self.housekeeping.snapshot_written(result, &self.shard, &self.log)
             }
+            Command::RunsWritten(result) => self.rewriter.written(now, result),
+            Command::Continue => {}
             Command::LogFailed(why) => self.fail(why),
             Command::Stop => return false,
         }
@@ -278,12 +286,12 @@ impl Machine {
         (ticket, make(ticket))
     }
 
-    fn ask(&mut self, now: Millis, ticket: Ticket, input: Input, asker: (Asker, Traced)) {
+    pub(super) fn ask(&mut self, now: Millis, ticket: Ticket, input: Input, asker: (Asker, Traced)) {
         self.tickets.insert(ticket, asker);
         self.step(now, input);
     }
 
-    fn step(&mut self, now: Millis, input: Input) {
+    pub(super) fn step(&mut self, now: Millis, input: Input) {
         self.shard.step(now, input, &mut self.effects);
         self.carry_out();
     }
@@ -322,6 +330,7 @@ impl Machine {
             Ok(at) => {
                 self.shard.apply(applied(at), record);
                 self.housekeeping.applied(record);
+                self.rewriter.applied(record);
                 self.metrics.appended(record);
                 return true;
             }
@@ -340,7 +349,7 @@ impl Machine {
             reach(&traced, Stage::Durable);
             match asker {
                 Asker::Ask(asker) => drop(asker.send(answer)),
-                Asker::Offer(asker) => drop(asker.send(Ok(answer))),
+                Asker::Offer(asker, mute) => drop(asker.send(Ok(Offered { answer, mute }))),
             }
         }));
     }
@@ -378,6 +387,7 @@ impl Machine {
             return;
         }
         self.held.clear();
+        self.waiting.clear();
         self.tickets.clear();
         self.failure.send_replace(Some(why));
     }

@@ -105,6 +105,8 @@ pub(crate) struct Connection<A, R, W> {
     outbox: Outbox<W>,
     /// When to stop waiting for what is under way.
     until: Option<Instant>,
+    /// Before that no request begins: the peer was told to be quiet.
+    muted: Option<Instant>,
     stopping: bool,
 }
 
@@ -131,6 +133,7 @@ where
             overlapping: false,
             outbox,
             until: None,
+            muted: None,
             stopping: false,
         }
     }
@@ -152,7 +155,7 @@ where
         if self.pending.is_empty() && (self.stopping || matches!(self.side, Side::Over)) {
             return Err(Closed::Quietly(if self.stopping { "the broker stops" } else { "the peer hung up" }));
         }
-        let until = self.until;
+        let (until, muted) = (self.until, self.muted);
         tokio::select! {
             biased;
             replies = ready_replies(&mut self.pending), if !self.pending.is_empty() => self.send(replies).await,
@@ -164,6 +167,10 @@ where
             }
             () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
                 Err(Closed::Quietly("nobody waits for the answers that are left"))
+            }
+            () = sleep_until(muted.unwrap_or_else(Instant::now)), if muted.is_some() => {
+                self.muted = None;
+                Ok(())
             }
         }
     }
@@ -198,6 +205,10 @@ where
     }
 
     fn may_begin(&self, head: &[u8]) -> bool {
+        // What a peer that hung up has left behind cannot wait.
+        if self.muted.is_some() && !matches!(self.side, Side::Over) {
+            return false;
+        }
         self.pending.is_empty()
             || (self.overlapping
                 && self.pending.len() < self.limits.max_pipelined
@@ -209,7 +220,12 @@ where
         let side = std::mem::replace(&mut self.side, Side::Over);
         self.side = match side {
             Side::Parked(intake) if self.wants_more() => Side::Busy(Box::pin(intake.next())),
-            Side::Large(intake, head) if self.queue.is_empty() && self.may_begin(&head) && !self.stopping => {
+            Side::Large(intake, head)
+                if self.queue.is_empty()
+                    && self.muted.is_none()
+                    && self.may_begin(&head)
+                    && !self.stopping =>
+            {
                 Side::Busy(Box::pin(intake.rest()))
             }
             other => other,
@@ -242,17 +258,25 @@ where
         Ok(())
     }
 
+    /// The reply itself, once it is noted for how long it mutes the connection.
+    fn muted_by(&mut self, reply: Reply) -> Reply {
+        let Reply::Muted(reply, span) = reply else { return reply };
+        self.muted = self.muted.max(Some(Instant::now() + span));
+        *reply
+    }
+
     async fn send(&mut self, replies: Vec<Ready>) -> Result<(), Closed> {
         let mut refused = None;
         let mut recordings = Vec::new();
         for (reply, recording) in replies {
+            let reply = self.muted_by(reply);
             if let Some(mut recording) = recording {
                 recording.replied(&reply);
                 recordings.push(recording);
             }
             match reply {
                 Reply::Send(chunks, hold) => self.outbox.push(chunks, hold),
-                Reply::Nothing => {}
+                Reply::Nothing | Reply::Muted(..) => {}
                 Reply::Close(why) => {
                     refused = Some(why);
                     break;

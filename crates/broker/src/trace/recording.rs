@@ -190,6 +190,7 @@ impl Recording {
             Reply::Send(chunks, _) => self.response = Some(self.copy(chunks, Direction::Response)),
             Reply::Nothing => self.ending = Ending::Silent,
             Reply::Close(why) => self.ending = Ending::Closed(why.clone()),
+            Reply::Muted(reply, _) => self.replied(reply),
         }
     }
 

@@ -4,8 +4,8 @@ use ottla_types::LogPosition;
 use ottla_types::record::{BatchPlace, StoredBatch};
 use std::collections::BTreeMap;
 
-/// The log is accounted for in slices of this many bytes: fine enough for any segment, coarse enough to be small.
-const SLICE: u64 = 1 << 20;
+/// The log is accounted for in slices of this many bytes: as fine as the smallest segment, coarse enough to be few.
+const SLICE: u64 = 64 << 10;
 
 /// Batches in each slice of the log that has any.
 #[derive(Debug, Default)]

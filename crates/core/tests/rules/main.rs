@@ -9,7 +9,6 @@ mod law;
 mod machine;
 mod owning;
 mod parts;
-mod pieces;
 mod planning;
 mod reading;
 mod recovery;

@@ -124,6 +124,36 @@ pub(super) fn log(app: &App, sheet: &mut Sheet<'_>) -> fmt::Result {
         1.0,
         [(Labels::new(), stats.group_records.view())],
     )?;
+    tail(app.broker.metrics(), sheet)?;
     let free = app.disk_free().map(|free| (Labels::new(), free));
     sheet.gauges("ottla_disk_free_bytes", "Bytes that can still be written where the data is", free)
+}
+
+fn tail(metrics: &Metrics, sheet: &mut Sheet<'_>) -> fmt::Result {
+    sheet.gauge(
+        "ottla_tail_bytes",
+        "Bytes from the first batch that is in no run to the end of the log",
+        metrics.tail_bytes.get(),
+    )?;
+    sheet.gauge(
+        "ottla_tail_batches",
+        "Batches and markers that are in no run",
+        metrics.tail_batches.get(),
+    )?;
+    sheet.gauge("ottla_runs", "Runs", metrics.runs.get())?;
+    sheet.counter(
+        "ottla_rewritten_bytes",
+        "Bytes of batches that were written into runs, each time that they were",
+        metrics.rewritten.get(),
+    )?;
+    sheet.counter(
+        "ottla_produce_throttled",
+        "Produce requests whose connection was muted because the tail was nearly full",
+        metrics.throttled.get(),
+    )?;
+    sheet.counter(
+        "ottla_produce_waited",
+        "Produce requests that waited because the tail was full",
+        metrics.waited.get(),
+    )
 }

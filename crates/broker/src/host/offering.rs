@@ -1,0 +1,113 @@
+//! What brings data: let in, muted, kept waiting or refused, by the room in the tail and on the disk.
+
+use super::space::Rung;
+use super::tail::Tail;
+use super::thread::{Asker, Machine};
+use super::waiting::{Offerer, Waiter};
+use super::{NoRoom, Traced, reach};
+use crate::trace::Stage;
+use ottla_core::{Input, Ticket};
+use ottla_store::Room;
+use ottla_types::Millis;
+
+/// Bytes of a batch's record beside the batch, and of what its transaction may add: plenty.
+const BESIDE_BATCH: u64 = 512;
+/// Bytes of a group of records beside them, plenty.
+const BESIDE_GROUP: u64 = 8192;
+
+impl Machine {
+    /// Takes an input with data, lets it wait for room in the tail, or refuses it.
+    pub(super) fn offer(
+        &mut self,
+        now: Millis,
+        (ticket, input): (Ticket, Input),
+        offerer: Offerer,
+        traced: Traced,
+    ) {
+        let waiter = Waiter { brings: brings(&input), ticket, input, offerer, traced };
+        if self.waiting.is_empty() && self.has_room(waiter.brings) {
+            self.let_in(now, waiter);
+        } else if self.rewriter.is_stuck() {
+            refuse(waiter);
+        } else {
+            self.metrics.waited.add(1);
+            // What is too much for the queue is refused: the client tries again.
+            self.waiting.push(waiter).into_iter().for_each(refuse);
+        }
+    }
+
+    /// Lets in who waited, as far as there is room now. Nobody waits for a rewriter that fails.
+    pub(super) fn admit(&mut self, now: Millis) {
+        while !self.failed {
+            let tail = self.rewriter.tail(&self.shard, &self.log);
+            let (bound, stuck) = (self.rewriter.bound, self.rewriter.is_stuck());
+            let Some(waiter) = self.waiting.pop_if(|brings| stuck || bound.takes(tail, in_log(brings)))
+            else {
+                return;
+            };
+            if bound.takes(tail, in_log(waiter.brings)) {
+                self.let_in(now, waiter);
+            } else {
+                refuse(waiter);
+            }
+        }
+    }
+
+    /// Goes on with rewriting.
+    pub(super) fn rewrite(&mut self, now: Millis) {
+        if self.failed {
+            return;
+        }
+        if let Some(parts) = self.rewriter.installs() {
+            self.step(now, Input::InstallParts(parts));
+            if let Some((bytes, took)) = self.rewriter.installed(now) {
+                self.throttle.managed(bytes, took);
+            }
+        }
+        let rung = self.space.rung(now);
+        self.rewriter.consider(now, &self.shard, &self.log, self.durable, rung);
+        self.housekeeping.pin(self.rewriter.reads());
+        self.admit(now);
+    }
+
+    fn has_room(&self, brings: Tail) -> bool {
+        self.rewriter.bound.takes(self.rewriter.tail(&self.shard, &self.log), in_log(brings))
+    }
+
+    fn let_in(&mut self, now: Millis, waiter: Waiter) {
+        let full = self.space.rung(now) == Rung::Full;
+        if full || self.log.room_for(waiter.brings.bytes) == Room::Full {
+            return refuse(waiter);
+        }
+        let Waiter { ticket, input, offerer, traced, brings } = waiter;
+        let level = self.rewriter.bound.level(self.rewriter.tail(&self.shard, &self.log));
+        let mute = self.throttle.mute(now, level, brings.bytes);
+        if mute > Millis(0) {
+            self.metrics.throttled.add(1);
+        }
+        self.ask(now, ticket, input, (Asker::Offer(offerer, mute), traced));
+    }
+}
+
+fn refuse(waiter: Waiter) {
+    reach(&waiter.traced, Stage::Judged);
+    // Who gave up waiting need not be told.
+    let _ = waiter.offerer.send(Err(NoRoom));
+}
+
+/// What an input with data adds to the tail.
+fn brings(input: &Input) -> Tail {
+    match input {
+        Input::Produce(produce) => {
+            let size = |batch: &ottla_core::ops::ProduceBatch| batch.payload.len() as u64 + BESIDE_BATCH;
+            Tail { bytes: produce.batches.iter().map(size).sum(), batches: produce.batches.len() as u64 }
+        }
+        _ => Tail::default(),
+    }
+}
+
+/// What it takes of the log at most: a record that does not fit into the rest of a segment leaves that empty.
+fn in_log(brings: Tail) -> Tail {
+    let bytes = brings.bytes.saturating_mul(2).saturating_add(BESIDE_GROUP);
+    Tail { bytes, ..brings }
+}

@@ -1,0 +1,201 @@
+//! One job: writes runs, off the machine's lock. Whatever goes wrong, nothing of it is left behind.
+
+use super::pace::Steps;
+use ottla_core::partition::{Install, MergeRange, RetentionClass, RunEnds, TailPlan};
+use ottla_store::{CutBatch, LogReader, PartCutter, PartEnd, RunError, RunWriter, Runs};
+use ottla_types::{Millis, Offset};
+use std::io;
+
+/// What is to be done.
+pub(super) enum Task {
+    /// Batches of the log go into runs.
+    Tail(TailPlan),
+    /// Parts go into new runs.
+    Merge(Vec<MergeRange>),
+    /// What these runs were written with is read.
+    Survey(Vec<u64>),
+}
+
+/// What a job came to.
+#[derive(Debug, Default)]
+pub(in crate::host) struct Written {
+    /// What is to be installed.
+    pub(super) installs: Vec<Install>,
+    /// Where the last part of each new run ends.
+    pub(super) ends: RunEnds,
+    /// Bytes of batches that were written.
+    pub(super) bytes: u64,
+}
+
+/// Why a job failed.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::host) enum JobError {
+    /// The broker stops.
+    #[error("the broker stops")]
+    Stopped,
+    /// The system gives no thread.
+    #[error("no thread for it: {0}")]
+    Thread(io::Error),
+    /// The log cannot be read.
+    #[error("the log cannot be read: {0}")]
+    Log(#[from] io::Error),
+    /// A batch in the log is not the one that was appended.
+    #[error("the log at position {position} is damaged: {what}")]
+    Damaged {
+        /// Where the batch lies.
+        position: u64,
+        /// What was found.
+        what: String,
+    },
+    /// A run cannot be read or written.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// What a job works with.
+pub(super) struct Job {
+    pub(super) runs: Runs,
+    pub(super) reader: LogReader,
+    /// Bytes that are sorted at once.
+    pub(super) buffer: u64,
+    pub(super) pace: Steps,
+}
+
+impl Job {
+    pub(super) fn run(mut self, task: Task) -> Result<Written, JobError> {
+        match task {
+            Task::Tail(plan) => self.write_tail(&plan),
+            Task::Merge(ranges) => self.merge(&ranges),
+            Task::Survey(runs) => self.survey(&runs),
+        }
+    }
+
+    fn survey(&mut self, runs: &[u64]) -> Result<Written, JobError> {
+        let mut written = Written::default();
+        for run in runs {
+            let end = self.runs.parts(*run)?.iter().map(|row| Runs::extent(&row.part).end).max();
+            written.ends.insert(*run, end.unwrap_or(0));
+        }
+        Ok(written)
+    }
+}
+
+/// Writes one run after the other, each of one class.
+pub(super) struct Output {
+    runs: Runs,
+    open: Option<(RetentionClass, RunWriter)>,
+    written: Written,
+}
+
+/// The part that is being written, and what is known of it.
+pub(super) struct OpenPart {
+    cutter: PartCutter,
+    begun: bool,
+    /// Last offset of its last batch.
+    last: Offset,
+    clean: bool,
+    horizon: Millis,
+}
+
+/// A batch on its way into a run.
+#[derive(Clone, Copy)]
+pub(super) struct Moved<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) base_offset: Offset,
+    pub(super) last_offset: Offset,
+    pub(super) max_timestamp: Millis,
+    pub(super) appended: Millis,
+}
+
+impl Output {
+    pub(super) fn new(runs: Runs) -> Output {
+        Output { runs, open: None, written: Written::default() }
+    }
+
+    /// The writer for a class; the run of another class is finished.
+    fn writer(&mut self, class: RetentionClass) -> Result<&mut RunWriter, JobError> {
+        if self.open.as_ref().is_some_and(|(open, _)| *open != class) {
+            self.finish_run()?;
+        }
+        let writer = match self.open.take() {
+            Some((_, writer)) => writer,
+            None => self.runs.writer(self.runs.next_number())?,
+        };
+        Ok(&mut self.open.insert((class, writer)).1)
+    }
+
+    /// Begins with the batches of a range of a partition.
+    pub(super) fn begin(&mut self, class: RetentionClass, cutter: PartCutter) -> Result<OpenPart, JobError> {
+        self.writer(class)?;
+        Ok(OpenPart { cutter, begun: false, last: Offset(0), clean: false, horizon: Millis::NONE })
+    }
+
+    /// Adds a batch.
+    pub(super) fn push(
+        &mut self,
+        part: &mut OpenPart,
+        install: &mut Install,
+        batch: Moved<'_>,
+    ) -> Result<(), JobError> {
+        let Moved { bytes, base_offset, last_offset, max_timestamp, appended } = batch;
+        let size = bytes.len() as u64;
+        let begins =
+            part.cutter.begins(base_offset, CutBatch { bytes: size, last_offset, max_timestamp, appended });
+        if begins || !part.begun {
+            self.end(part, install)?;
+            part.begun = true;
+            if let Some((_, writer)) = &mut self.open {
+                writer.begin_part(install.partition, base_offset)?;
+            }
+        }
+        part.last = last_offset;
+        self.written.bytes += size;
+        if let Some((_, writer)) = &mut self.open {
+            writer.push(bytes, appended)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the part that is being written, if there is one.
+    pub(super) fn end(&mut self, part: &mut OpenPart, install: &mut Install) -> Result<(), JobError> {
+        let begun = std::mem::replace(&mut part.begun, false);
+        let Some((_, writer)) = self.open.as_mut().filter(|_| begun) else { return Ok(()) };
+        let end = PartEnd { last_offset: part.last, clean: part.clean, horizon: part.horizon };
+        if let Some(part) = writer.end_part(end)? {
+            self.written.ends.insert(part.run, Runs::extent(&part).end);
+            install.parts.push(part);
+        }
+        Ok(())
+    }
+
+    /// What compaction knows of the batches that follow: they go into a part of their own.
+    pub(super) fn set_clean(
+        &mut self,
+        part: &mut OpenPart,
+        install: &mut Install,
+        known: (bool, Millis),
+    ) -> Result<(), JobError> {
+        if (part.clean, part.horizon) != known {
+            self.end(part, install)?;
+            (part.clean, part.horizon) = known;
+        }
+        Ok(())
+    }
+
+    pub(super) fn installs(&mut self, install: Install) {
+        self.written.installs.push(install);
+    }
+
+    fn finish_run(&mut self) -> Result<(), JobError> {
+        if let Some((_, writer)) = self.open.take().filter(|(_, writer)| !writer.is_empty()) {
+            writer.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Finishes the last run: all of them are durable.
+    pub(super) fn finish(mut self) -> Result<Written, JobError> {
+        self.finish_run()?;
+        Ok(self.written)
+    }
+}

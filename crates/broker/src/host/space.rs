@@ -1,0 +1,96 @@
+//! The ladder of a disk that fills up. What frees space, and what ends transactions, goes on at every rung.
+//!
+//! ```text
+//!   plenty ──10 % free──▶ scarce: nothing is merged only to have fewer runs ──5 % free──▶ full: Produce is refused
+//! ```
+//!
+//! On a large disk the rungs lie lower: 4 GiB and 1 GiB are room enough for what the broker itself needs.
+
+use ottla_store::LogReader;
+use ottla_types::Millis;
+
+/// How long what was seen is believed.
+const BELIEVED: Millis = Millis(1000);
+/// Free bytes below which space is scarce, at most.
+const SCARCE: u64 = 4 << 30;
+/// Free bytes below which the disk counts as full, at most.
+const FULL: u64 = 1 << 30;
+
+/// How much space there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rung {
+    /// Enough.
+    #[default]
+    Plenty,
+    /// Only what frees space takes some.
+    Scarce,
+    /// No new data.
+    Full,
+}
+
+/// What is known of the disk.
+#[derive(Debug)]
+pub(super) struct Space {
+    reader: LogReader,
+    rung: Rung,
+    until: Option<Millis>,
+}
+
+impl Space {
+    pub(super) fn new(reader: LogReader) -> Space {
+        Space { reader, rung: Rung::Plenty, until: None }
+    }
+
+    /// The rung now, or a moment ago.
+    pub(super) fn rung(&mut self, now: Millis) -> Rung {
+        if self.until.is_none_or(|until| until <= now || until > now.after(BELIEVED)) {
+            self.until = Some(now.after(BELIEVED));
+            let seen = self.reader.free_space().ok().zip(self.reader.capacity().ok().flatten());
+            let rung = seen.map_or(Rung::Plenty, |(free, capacity)| rung(free, capacity));
+            if std::mem::replace(&mut self.rung, rung) != rung {
+                tell(rung, seen);
+            }
+        }
+        self.rung
+    }
+}
+
+fn rung(free: u64, capacity: u64) -> Rung {
+    if free < (capacity / 20).min(FULL) {
+        Rung::Full
+    } else if free < (capacity / 10).min(SCARCE) {
+        Rung::Scarce
+    } else {
+        Rung::Plenty
+    }
+}
+
+fn tell(rung: Rung, seen: Option<(u64, u64)>) {
+    let free = seen.map_or(0, |(free, _)| free);
+    match rung {
+        Rung::Plenty => tracing::info!(free, "the disk has room again"),
+        Rung::Scarce => {
+            tracing::warn!(free, "the disk is nearly full: runs are only rewritten to free space")
+        }
+        Rung::Full => {
+            tracing::warn!(
+                free,
+                "the disk is full: new data is refused until there is room; make some, or delete records"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rungs_are_shares_of_a_small_disk_and_sizes_on_a_large_one() {
+        assert_eq!(rung(99, 1000), Rung::Scarce);
+        assert_eq!(rung(100, 1000), Rung::Plenty);
+        assert_eq!(rung(49, 1000), Rung::Full);
+        assert_eq!(rung(5 << 30, 1 << 40), Rung::Plenty);
+        assert_eq!(rung(2 << 30, 1 << 40), Rung::Scarce);
+    }
+}

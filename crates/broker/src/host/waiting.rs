@@ -1,0 +1,97 @@
+//! Producers that wait for room in the tail, in the order in which they came.
+
+use super::{NoRoom, Offered, Traced};
+use ottla_core::{Input, Ticket};
+use std::collections::VecDeque;
+use tokio::sync::oneshot;
+
+use super::tail::Tail;
+
+/// Whom the answer goes to.
+pub(super) type Offerer = oneshot::Sender<Result<Offered, NoRoom>>;
+
+/// A request that waits.
+pub(super) struct Waiter {
+    pub(super) ticket: Ticket,
+    pub(super) input: Input,
+    pub(super) offerer: Offerer,
+    pub(super) traced: Traced,
+    /// What it brings.
+    pub(super) brings: Tail,
+}
+
+/// The queue.
+pub(super) struct Waiting {
+    queue: VecDeque<Waiter>,
+    bytes: u64,
+    /// Bytes that may wait: they are paid for from the budget of all requests, of which others need the rest.
+    most: u64,
+}
+
+impl Waiting {
+    pub(super) fn new(most: u64) -> Waiting {
+        Waiting { queue: VecDeque::new(), bytes: 0, most }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Lets it wait, or gives it back if too much waits already.
+    pub(super) fn push(&mut self, waiter: Waiter) -> Option<Waiter> {
+        self.forget_gone();
+        if !self.queue.is_empty() && self.bytes.saturating_add(waiter.brings.bytes) > self.most {
+            return Some(waiter);
+        }
+        self.bytes += waiter.brings.bytes;
+        self.queue.push_back(waiter);
+        None
+    }
+
+    /// The first in the queue, if there is room for what it brings; who gave up waiting is forgotten.
+    pub(super) fn pop_if(&mut self, takes: impl Fn(Tail) -> bool) -> Option<Waiter> {
+        self.forget_gone();
+        self.queue.front().filter(|first| takes(first.brings))?;
+        let first = self.queue.pop_front()?;
+        self.bytes -= first.brings.bytes;
+        Some(first)
+    }
+
+    fn forget_gone(&mut self) {
+        while self.queue.front().is_some_and(|first| first.offerer.is_closed()) {
+            let gone = self.queue.pop_front();
+            self.bytes -= gone.map_or(0, |gone| gone.brings.bytes);
+        }
+    }
+
+    /// All of them wait in vain.
+    pub(super) fn clear(&mut self) {
+        self.queue.clear();
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(bytes: u64) -> (Waiter, oneshot::Receiver<Result<Offered, NoRoom>>) {
+        let (offerer, receiver) = oneshot::channel();
+        let brings = Tail { bytes, batches: 1 };
+        (Waiter { ticket: Ticket(bytes), input: Input::Tick, offerer, traced: None, brings }, receiver)
+    }
+
+    #[test]
+    fn they_leave_in_order_and_who_gave_up_holds_up_nobody() {
+        let mut waiting = Waiting::new(100);
+        let (first, gone) = waiter(60);
+        let (second, _kept) = waiter(30);
+        let (third, _kept_too) = waiter(80);
+        assert!(waiting.push(first).is_none() && waiting.push(second).is_none());
+        assert!(waiting.pop_if(|brings| brings.bytes <= 40).is_none(), "the second must not overtake");
+        let third = waiting.push(third).unwrap();
+        drop(gone);
+        assert_eq!(waiting.pop_if(|brings| brings.bytes <= 40).unwrap().ticket, Ticket(30));
+        assert!(waiting.push(third).is_none());
+    }
+}

@@ -1,0 +1,50 @@
+//! Space returns: deleted topics and records take their runs with them.
+
+use crate::world::{World, at};
+
+fn bytes(world: &World) -> u64 {
+    world.files("run-").iter().map(|(_, size)| size).sum()
+}
+
+/// A world with two topics in runs of their own or together, and nothing under way.
+fn filled() -> World {
+    let mut world = World::new(&[]);
+    world.create(1, &[]);
+    world.create(2, &[]);
+    for _ in 0..200 {
+        world.produce(1, 8000).unwrap();
+        world.produce(2, 5000).unwrap();
+    }
+    world.run(10);
+    world
+}
+
+#[test]
+fn runs_go_with_the_topics_that_they_hold() {
+    let mut world = filled();
+    let before = bytes(&world);
+    world.delete(1);
+    world.run(20);
+    // Runs that were half dead were written again.
+    assert!(bytes(&world) < before * 6 / 10, "{} of {before}", bytes(&world));
+    world.check();
+    world.delete(2);
+    world.run(20);
+    assert_eq!(world.files("run-"), []);
+}
+
+#[test]
+fn deleted_records_give_their_space_back() {
+    let mut world = filled();
+    let before = bytes(&world);
+    for topic in [1, 2] {
+        let end = world.driven.shard().partitions().get(at(topic)).unwrap().high_watermark();
+        world.delete_before(topic, end.0 - 20);
+    }
+    world.run(20);
+    assert!(bytes(&world) < before / 5, "{} of {before}", bytes(&world));
+    world.check();
+    world.restart(true);
+    world.run(3);
+    world.check();
+}
