@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Ottla beside its peers, measured in one run, since only ratios of one run can be compared.
 
+mod data;
 mod page;
 mod peers;
 mod probe;
@@ -11,6 +12,8 @@ mod txn;
 pub(crate) enum Bench {
     /// Time from exec to the first acknowledged record, idle memory, size of the program.
     Start(start::Options),
+    /// Produce and fetch beside Apache Kafka and beside a sink that is the limit, shape by shape.
+    Data(data::Options),
     /// Transactions per second and how long they take, with raw frames and stock clients.
     Txn(txn::Options),
 }
@@ -18,6 +21,7 @@ pub(crate) enum Bench {
 /// Measures.
 pub(crate) fn run(bench: &Bench) -> Result<(), String> {
     match bench {
+        Bench::Data(options) => data::run(options),
         Bench::Start(options) => start::run(options),
         Bench::Txn(options) => txn::run(options),
     }

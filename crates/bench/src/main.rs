@@ -1,14 +1,17 @@
-//! The load of `cargo xtask bench txn` that costs least: a transactional producer in raw frames, and a broker that does nothing
-//! but make frames durable, whose rate is the limit. It must not know how a broker works, and speaks to all in the same bytes.
+//! The load of `cargo xtask bench txn` and `bench data` that costs least: raw frames, and brokers that do nothing but take frames in
+//! and make them durable, whose rate is the limit. It must not know how a broker works, and speaks to all in the same bytes.
 //!
-//! `ottla-bench worker` reads cells from stdin (e2e/bench/txn/README.md says how); `ottla-bench null PORT FILE` is the broker.
+//! `ottla-bench worker` reads cells of transactions from stdin (e2e/bench/txn/README.md says how), `ottla-bench null PORT FILE` is the
+//! broker for them. `produce`, `fetch`, `single` and `topic` are told a cell as NAME=VALUE words; `sink` is the broker for those.
 
 use std::process::ExitCode;
 
 mod connection;
+mod load;
 mod null;
 mod producer;
 mod setup;
+mod sink;
 mod worker;
 
 fn main() -> ExitCode {
@@ -18,7 +21,14 @@ fn main() -> ExitCode {
         ["worker"] => worker::run(),
         ["topics", broker] => setup::topics(broker),
         ["null", port, file] => null::run(port, file),
-        _ => Err("usage: ottla-bench worker | topics HOST:PORT | null PORT FILE".to_owned()),
+        ["produce", ref words @ ..] => load::produce(words),
+        ["fetch", ref words @ ..] => load::fetch(words),
+        ["single", ref words @ ..] => load::single(words),
+        ["topic", ref words @ ..] => load::topic(words),
+        ["sink", port, folder, keep, reads] => sink::run(port, folder, keep, reads),
+        _ => Err("usage: ottla-bench worker | topics HOST:PORT | null PORT FILE | produce|fetch|single|topic NAME=VALUE.. | \
+                  sink PORT FOLDER durable|discard memory|file|cold"
+            .to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

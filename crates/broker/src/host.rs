@@ -9,6 +9,7 @@ mod housekeeping;
 mod offering;
 mod rewrite;
 mod seat;
+mod snapshots;
 mod space;
 mod tail;
 mod thread;
@@ -16,6 +17,7 @@ mod waiting;
 mod watch;
 
 pub use driven::{Driven, drive};
+pub use snapshots::Snapshots;
 pub use thread::{HostOptions, StartError, Started, start};
 pub use watch::{Watch, Watchers};
 
@@ -63,7 +65,10 @@ enum Command {
     Durable(LogPosition),
     LogFailed(String),
     Snapshot(oneshot::Sender<()>),
-    SnapshotWritten(Result<(), String>),
+    /// The pen wants the next piece of the snapshot.
+    SnapshotPiece,
+    /// The snapshot is on disk, so many bytes, or failed.
+    SnapshotWritten(Result<u64, String>),
     RunsWritten(Result<rewrite::Written, rewrite::JobError>),
     /// There is more to do than fitted into a turn.
     Continue,

@@ -1,7 +1,7 @@
 //! The host's promise: no answer, of a write or of a read, leaves before what it rests on is durable.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
-use ottla_broker::host::{self, Host, HostGone, HostOptions, Started};
+use ottla_broker::host::{self, Host, HostGone, HostOptions, Snapshots, Started};
 use ottla_broker::{Advertised, Context, Limits, Server};
 use ottla_core::catalog::{CatalogAnswer, CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
@@ -110,7 +110,7 @@ fn start(medium: Arc<dyn Medium>) -> Started {
         settings: Settings::default(),
         log: Options::memory(),
         cluster_id: "ottla-test-cluster-id0".to_owned(),
-        snapshot_every: u64::MAX,
+        snapshots: Snapshots::every(u64::MAX),
     };
     host::start(medium, options).unwrap()
 }

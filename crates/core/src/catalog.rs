@@ -17,6 +17,7 @@ use ottla_types::record::{
 };
 use ottla_types::{Millis, TopicId, TopicPartition};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// A topic that exists.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,12 +161,21 @@ impl Catalog {
         }
     }
 
-    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
+    /// The topic that follows this one, or the first.
+    pub(crate) fn topic_after(&self, after: Option<TopicId>) -> Option<TopicId> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.topics.range((from, Bound::Unbounded)).next().map(|(id, _)| *id)
+    }
+
+    pub(crate) fn snapshot_broker(&self, rows: &mut Vec<LogRecord>) {
         if !self.broker_configs.is_empty() {
             let configs = pairs(&self.broker_configs);
             rows.push(LogRecord::BrokerConfigured(BrokerConfigured { configs }));
         }
-        for topic in self.topics.values() {
+    }
+
+    pub(crate) fn snapshot_topic(&self, id: TopicId, rows: &mut Vec<LogRecord>) {
+        if let Some(topic) = self.topics.get(&id) {
             rows.push(LogRecord::TopicCreated(TopicCreated {
                 id: topic.id,
                 name: topic.name.clone(),

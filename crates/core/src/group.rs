@@ -32,6 +32,7 @@ use ottla_types::record::{CommittedOffset, GroupDeleted, GroupUpdated, LogRecord
 use ottla_types::{Millis, TopicPartition};
 use state::{Group, Rules, Turn};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// All groups.
 #[derive(Debug)]
@@ -225,8 +226,15 @@ impl Groups {
         }
     }
 
-    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
-        rows.extend(self.stored().cloned().map(LogRecord::GroupUpdated));
+    /// The group that follows this one, or the first; some hold nothing that is stored.
+    pub(crate) fn after(&self, after: Option<&str>) -> Option<&str> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.groups.range::<str, _>((from, Bound::Unbounded)).next().map(|(id, _)| id.as_str())
+    }
+
+    pub(crate) fn snapshot_of(&self, group_id: &str, rows: &mut Vec<LogRecord>) {
+        let stored = self.groups.get(group_id).and_then(|group| group.stored.clone());
+        rows.extend(stored.map(LogRecord::GroupUpdated));
     }
 
     /// The stored state of every group, by id.

@@ -26,6 +26,7 @@ pub mod ops;
 pub mod partition;
 mod refusal;
 mod shard;
+mod snapshot;
 pub mod transaction;
 
 pub use effect::{Answer, Effect, Effects, Ticket};

@@ -19,6 +19,7 @@ use ottla_types::record::{
 };
 use ottla_types::{LogPosition, Millis, ProducerId, TopicId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// An offset, and where in the log it was set: the later record wins (T-185).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,25 +152,27 @@ impl Offsets {
         self.stage(&row.group_id, row.producer_id, row.offsets.iter().cloned());
     }
 
-    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
+    /// The group with offsets that follows this one, or the first.
+    pub(crate) fn after(&self, after: Option<&str>) -> Option<&str> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.groups.range::<str, _>((from, Bound::Unbounded)).next().map(|(id, _)| id.as_str())
+    }
+
+    pub(crate) fn snapshot_of(&self, group_id: &str, rows: &mut Vec<LogRecord>) {
         let triples = |offsets: &ByPartition| -> Vec<(TopicPartition, CommittedOffset, LogPosition)> {
             offsets.iter().map(|(partition, at)| (*partition, at.value.clone(), at.position)).collect()
         };
-        for (group_id, group) in &self.groups {
-            if !group.committed.is_empty() {
-                let offsets = triples(&group.committed);
-                rows.push(LogRecord::OffsetsRestored(OffsetsRestored {
-                    group_id: group_id.clone(),
-                    offsets,
-                }));
-            }
-            for (producer_id, staged) in &group.staged {
-                rows.push(LogRecord::StagedRestored(StagedRestored {
-                    group_id: group_id.clone(),
-                    producer_id: *producer_id,
-                    offsets: triples(staged),
-                }));
-            }
+        let Some(group) = self.groups.get(group_id) else { return };
+        if !group.committed.is_empty() {
+            let offsets = triples(&group.committed);
+            rows.push(LogRecord::OffsetsRestored(OffsetsRestored { group_id: group_id.to_owned(), offsets }));
+        }
+        for (producer_id, staged) in &group.staged {
+            rows.push(LogRecord::StagedRestored(StagedRestored {
+                group_id: group_id.to_owned(),
+                producer_id: *producer_id,
+                offsets: triples(staged),
+            }));
         }
     }
 

@@ -9,8 +9,8 @@ use crate::offsets::Offsets;
 use crate::ops::Sweeps;
 use crate::partition::Partitions;
 use crate::transaction::Transactions;
-use ottla_types::record::LogRecord;
-use ottla_types::{LogPosition, Millis};
+use ottla_types::record::{LogRecord, SnapshotUnit, TransactionState, TransactionUpdated};
+use ottla_types::{LogPosition, Millis, TopicId, TopicPartition};
 
 /// Where the log put a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Shard {
     pub(crate) groups: Groups,
     pub(crate) offsets: Offsets,
     cluster_id: Option<String>,
+    /// How far the snapshot reaches that is being read back; all but then.
+    pub(crate) reached: SnapshotUnit,
 }
 
 impl Shard {
@@ -44,6 +46,7 @@ impl Shard {
             offsets: Offsets::default(),
             catalog: Catalog::new(settings),
             cluster_id: None,
+            reached: SnapshotUnit::All,
         }
     }
 
@@ -81,8 +84,10 @@ impl Shard {
         match record {
             LogRecord::ClusterCreated(created) => self.cluster_id = Some(created.cluster_id.clone()),
             LogRecord::TopicCreated(created) => {
-                self.catalog.apply_created(created);
-                self.partitions.apply_count(created.id, created.partitions);
+                if self.covers(|| SnapshotUnit::Topic(created.id)) {
+                    self.catalog.apply_created(created);
+                }
+                self.make_partitions(created.id, created.partitions);
             }
             LogRecord::TopicDeleted(deleted) => {
                 self.catalog.apply_deleted(deleted);
@@ -91,16 +96,18 @@ impl Shard {
             }
             LogRecord::PartitionsAdded(added) => {
                 self.catalog.apply_partitions(added);
-                self.partitions.apply_count(added.id, added.partitions);
+                self.make_partitions(added.id, added.partitions);
             }
             LogRecord::TopicConfigured(configured) => self.catalog.apply_topic_configs(configured),
             LogRecord::BrokerConfigured(configured) => self.catalog.apply_broker_configs(configured),
             LogRecord::ProducerIdsReserved(reserved) => self.transactions.apply_reserved(reserved),
-            LogRecord::TransactionUpdated(updated) => self.transactions.apply_updated(updated),
+            LogRecord::TransactionUpdated(updated) => self.apply_transaction(updated),
             LogRecord::TransactionExtended(extended) => self.transactions.apply_extended(extended),
             LogRecord::TransactionEnded(ended) => {
                 self.partitions.apply_ended(at.position, ended);
-                self.transactions.apply_ended(ended);
+                if self.covers_transaction(&ended.state) {
+                    self.transactions.apply_ended(ended);
+                }
                 self.offsets.end_transaction(ended.marker.producer_id, ended.marker.commit);
             }
             LogRecord::TransactionForgotten(forgotten) => self.transactions.apply_forgotten(forgotten),
@@ -121,6 +128,8 @@ impl Shard {
             | LogRecord::OffsetsDeleted(_)
             | LogRecord::OffsetsRestored(_)
             | LogRecord::StagedRestored(_) => self.apply_offsets(at, record),
+            // It counts as a row of a snapshot only.
+            LogRecord::SnapshotReached(_) => {}
         }
     }
 
@@ -135,21 +144,6 @@ impl Shard {
     pub fn deadline(&self) -> Option<Millis> {
         let sweep = Some(self.next_sweep());
         [sweep, self.groups.deadline(), self.offsets_deadline()].into_iter().flatten().min()
-    }
-
-    /// The durable state as records that rebuild it, in an order in which they can be applied.
-    pub fn snapshot(&self) -> Vec<LogRecord> {
-        let mut rows = Vec::new();
-        if let Some(cluster_id) = &self.cluster_id {
-            let cluster_id = cluster_id.clone();
-            rows.push(LogRecord::ClusterCreated(ottla_types::record::ClusterCreated { cluster_id }));
-        }
-        self.catalog.snapshot(&mut rows);
-        self.partitions.snapshot(&mut rows);
-        self.transactions.snapshot(&mut rows);
-        self.groups.snapshot(&mut rows);
-        self.offsets.snapshot(&mut rows);
-        rows
     }
 
     /// The topics and the settings.
@@ -180,6 +174,25 @@ impl Shard {
     /// The cluster id, once the log has one.
     pub fn cluster_id(&self) -> Option<&str> {
         self.cluster_id.as_deref()
+    }
+
+    fn make_partitions(&mut self, topic: TopicId, count: i32) {
+        for partition in 0..count {
+            let at = TopicPartition { topic, partition };
+            if self.covers(|| SnapshotUnit::Partition(at)) {
+                self.partitions.apply_made(at);
+            }
+        }
+    }
+
+    fn apply_transaction(&mut self, updated: &TransactionUpdated) {
+        if self.covers_transaction(&updated.state) {
+            self.transactions.apply_updated(updated);
+        }
+    }
+
+    fn covers_transaction(&self, state: &TransactionState) -> bool {
+        self.covers(|| SnapshotUnit::TransactionalId(state.transactional_id.clone()))
     }
 
     fn tick(&mut self, now: Millis, out: &mut Effects) {

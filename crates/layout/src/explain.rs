@@ -209,13 +209,16 @@ pub fn snapshot_header(bytes: &[u8]) -> Vec<Piece> {
     header(bytes, &rows)
 }
 
-/// The pieces of the header of a chunk, or of the end of a snapshot.
-pub fn chunk_header(bytes: &[u8]) -> Vec<Piece> {
-    debug_assert_eq!(CHUNK.iter().map(|row| row.1).sum::<usize>(), CHUNK_HEADER);
-    match bytes.get(4..8) {
-        Some(b"OTEN") => header(bytes, &END),
-        _ => header(bytes, &CHUNK),
-    }
+/// The pieces of the header of a chunk, or of the end of a snapshot, in a snapshot of this format.
+pub fn chunk_header(format: u16, bytes: &[u8]) -> Vec<Piece> {
+    const POSITION: Row = ("position", 8, As::Number, "of the log when this was taken");
+    debug_assert_eq!(CHUNK.iter().chain([&POSITION]).map(|row| row.1).sum::<usize>(), CHUNK_HEADER);
+    let mut rows: Vec<Row> = match bytes.get(4..8) {
+        Some(b"OTEN") => END.to_vec(),
+        _ => CHUNK.to_vec(),
+    };
+    rows.extend((format > 0).then_some(POSITION));
+    header(bytes, &rows)
 }
 
 /// Cuts a header into its fields; fewer if the bytes end.
@@ -336,7 +339,8 @@ mod tests {
         assert_eq!(said(&pieces, "checksum"), Said::Hex(u64::from(checksum)));
         assert_eq!(said(&pieces, "durable"), Said::Number(8000));
         assert_eq!(said(&pieces, "previous"), Said::Hex(5));
-        let head = crate::snapshot::SnapshotHeader { log_id: 0xabcd, shard: 3, position: 77 }.encode();
+        let head = crate::snapshot::SnapshotHeader { format: 1, log_id: 0xabcd, shard: 3, position: 77 };
+        let head = head.encode();
         let pieces = snapshot_header(&head);
         check_cover(&pieces, SNAPSHOT_HEADER);
         assert_eq!(said(&pieces, "position"), Said::Number(77));
@@ -344,9 +348,11 @@ mod tests {
         chunks.push(&[1, 2, 3]);
         let bytes = chunks.finish();
         let (chunk, end) = bytes.split_at(CHUNK_HEADER + 7);
-        check_cover(&chunk_header(&chunk[..CHUNK_HEADER]), CHUNK_HEADER);
-        assert_eq!(said(&chunk_header(chunk), "payload"), Said::Number(7));
-        assert_eq!(said(&chunk_header(end), "chunks"), Said::Number(1));
-        check_cover(&chunk_header(end), CHUNK_HEADER);
+        check_cover(&chunk_header(1, &chunk[..CHUNK_HEADER]), CHUNK_HEADER);
+        assert_eq!(said(&chunk_header(1, chunk), "payload"), Said::Number(7));
+        assert_eq!(said(&chunk_header(1, chunk), "position"), Said::Number(77));
+        assert_eq!(said(&chunk_header(1, end), "chunks"), Said::Number(1));
+        check_cover(&chunk_header(1, end), CHUNK_HEADER);
+        check_cover(&chunk_header(0, end), CHUNK_HEADER - 8);
     }
 }

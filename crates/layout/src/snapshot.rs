@@ -1,8 +1,11 @@
-//! A snapshot: entries that rebuild the state, in checked chunks, and the position from which to replay the log.
+//! A snapshot: entries that rebuild the state, in checked chunks, each with the log position at which it was taken.
 //!
 //! ```text
 //!   header │ chunk │ chunk │ … │ end
 //! ```
+//!
+//! Replay begins at the position of the first chunk; a later chunk has its place before the first entry of the log that is at
+//! or behind its position. The log must reach the position of the last one.
 
 use crate::identity::Identity;
 use crate::read::{put, u16_at, u32_at, u64_at};
@@ -11,13 +14,15 @@ const MAGIC: &[u8; 8] = b"OTTLASNP";
 const HEADER_CHECKSUM: usize = 36;
 const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"OTCH");
 const END_MAGIC: u32 = u32::from_le_bytes(*b"OTEN");
+/// Bytes of a chunk's header in format 0, where all chunks are of the snapshot's position.
+const CHUNK_HEADER_0: usize = 24;
 
-/// Version of the snapshot format.
-pub const SNAPSHOT_FORMAT: u16 = 0;
+/// Version of the snapshot format that is written. Format 0 is read too.
+pub const SNAPSHOT_FORMAT: u16 = 1;
 /// Bytes of a snapshot's header.
 pub const SNAPSHOT_HEADER: usize = 40;
-/// Bytes of a chunk's header, and of the end.
-pub const CHUNK_HEADER: usize = 24;
+/// Bytes of a chunk's header, and of the end, as they are written.
+pub const CHUNK_HEADER: usize = 32;
 /// Size at which a chunk is closed, unless a single entry is larger.
 pub const CHUNK_CAP: usize = 1 << 20;
 /// The largest chunk that is believed, in bytes of payload.
@@ -26,11 +31,13 @@ pub const CHUNK_LIMIT: usize = 1 << 30;
 /// What a snapshot says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotHeader {
+    /// Version of the format: [`SNAPSHOT_FORMAT`] for one that is to be written.
+    pub format: u16,
     /// The folder's random number.
     pub log_id: u64,
     /// The shard.
     pub shard: u16,
-    /// Replay begins here: the snapshot holds the effect of every entry before, and of none after.
+    /// Replay begins here: the first chunk holds the effect of every entry before on what it holds, and of none after.
     pub position: u64,
 }
 
@@ -59,7 +66,7 @@ impl SnapshotHeader {
     pub fn encode(&self) -> [u8; SNAPSHOT_HEADER] {
         let mut bytes = [0; SNAPSHOT_HEADER];
         put(&mut bytes, 0, MAGIC);
-        put(&mut bytes, 8, &SNAPSHOT_FORMAT.to_le_bytes());
+        put(&mut bytes, 8, &self.format.to_le_bytes());
         put(&mut bytes, 10, &self.shard.to_le_bytes());
         put(&mut bytes, 16, &self.log_id.to_le_bytes());
         put(&mut bytes, 24, &self.position.to_le_bytes());
@@ -80,11 +87,12 @@ impl SnapshotHeader {
             return Err(SnapshotError::Header);
         }
         let format = u16_at(bytes, 8).ok_or(SnapshotError::Header)?;
-        if format != SNAPSHOT_FORMAT {
+        if format > SNAPSHOT_FORMAT {
             return Err(SnapshotError::NewerFormat(format));
         }
         let read = || {
             Some(SnapshotHeader {
+                format,
                 shard: u16_at(bytes, 10)?,
                 log_id: u64_at(bytes, 16)?,
                 position: u64_at(bytes, 24)?,
@@ -103,6 +111,8 @@ impl SnapshotHeader {
 #[derive(Debug)]
 pub struct ChunkWriter {
     position: u64,
+    /// The position of the chunk that is open.
+    at: u64,
     chunk: Vec<u8>,
     entries: u32,
     index: u32,
@@ -110,9 +120,17 @@ pub struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    /// Chunks of the snapshot that replays from `position`; every chunk repeats it.
+    /// Chunks of the snapshot that replays from `position`, which is that of the first entries.
     pub fn new(position: u64) -> ChunkWriter {
-        ChunkWriter { position, chunk: vec![0; CHUNK_HEADER], entries: 0, index: 0, total: 0 }
+        ChunkWriter { position, at: position, chunk: vec![0; CHUNK_HEADER], entries: 0, index: 0, total: 0 }
+    }
+
+    /// What follows is of this position, which must not lie before the last one; returns the chunk that is ready to be written,
+    /// if one was open.
+    pub fn advance(&mut self, position: u64) -> Option<Vec<u8>> {
+        let ready = (self.entries > 0 && position != self.at).then(|| self.close());
+        self.at = position;
+        ready
     }
 
     /// Adds an entry; returns a chunk that is ready to be written, if one became full.
@@ -133,8 +151,7 @@ impl ChunkWriter {
         put(&mut end, 4, &END_MAGIC.to_le_bytes());
         put(&mut end, 8, &self.index.to_le_bytes());
         put(&mut end, 12, &self.total.to_le_bytes());
-        let checksum = self.checksum(&end);
-        put(&mut end, 0, &checksum.to_le_bytes());
+        self.seal(&mut end);
         bytes.extend(end);
         bytes
     }
@@ -146,15 +163,16 @@ impl ChunkWriter {
         put(&mut chunk, 8, &self.index.to_le_bytes());
         put(&mut chunk, 12, &self.entries.to_le_bytes());
         put(&mut chunk, 16, &payload.to_le_bytes());
-        let checksum = self.checksum(&chunk);
-        put(&mut chunk, 0, &checksum.to_le_bytes());
+        self.seal(&mut chunk);
         self.entries = 0;
         self.index += 1;
         chunk
     }
 
-    fn checksum(&self, chunk: &[u8]) -> u32 {
-        checksum(self.position, chunk)
+    fn seal(&self, chunk: &mut [u8]) {
+        put(chunk, 24, &self.at.to_le_bytes());
+        let checksum = checksum(self.position, chunk);
+        put(chunk, 0, &checksum.to_le_bytes());
     }
 }
 
@@ -175,15 +193,20 @@ pub enum ChunkStep {
 /// Checks chunks in order.
 #[derive(Debug)]
 pub struct ChunkReader {
+    format: u16,
+    /// The position that the snapshot's header says.
+    begin: u64,
+    /// That of the chunk that was read last.
     position: u64,
     index: u32,
     total: u64,
 }
 
 impl ChunkReader {
-    /// Reads the chunks of a snapshot whose header said `position`.
-    pub fn new(position: u64) -> ChunkReader {
-        ChunkReader { position, index: 0, total: 0 }
+    /// Reads the chunks of a snapshot with this header.
+    pub fn new(header: &SnapshotHeader) -> ChunkReader {
+        let position = header.position;
+        ChunkReader { format: header.format, begin: position, position, index: 0, total: 0 }
     }
 
     /// Number of the chunk that comes next.
@@ -191,8 +214,18 @@ impl ChunkReader {
         self.index
     }
 
-    /// Judges the header of the next chunk.
-    pub fn step(&self, header: &[u8; CHUNK_HEADER]) -> Result<ChunkStep, SnapshotError> {
+    /// The log position of the chunk that was read last, of the snapshot's begin before the first.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes of a chunk's header, and of the end.
+    pub fn header_len(&self) -> usize {
+        if self.format == 0 { CHUNK_HEADER_0 } else { CHUNK_HEADER }
+    }
+
+    /// Judges the header of the next chunk, [`ChunkReader::header_len`] bytes.
+    pub fn step(&self, header: &[u8]) -> Result<ChunkStep, SnapshotError> {
         let damaged = SnapshotError::Chunk(self.index);
         if u32_at(header, 8) != Some(self.index) {
             return Err(damaged);
@@ -204,7 +237,8 @@ impl ChunkReader {
             },
             Some(END_MAGIC) => {
                 let whole = u64_at(header, 12) == Some(self.total)
-                    && u32_at(header, 0) == Some(checksum(self.position, header));
+                    && self.position_of(header) == Some(self.position)
+                    && u32_at(header, 0) == Some(checksum(self.begin, header));
                 if whole { Ok(ChunkStep::End) } else { Err(damaged) }
             }
             _ => Err(damaged),
@@ -214,11 +248,12 @@ impl ChunkReader {
     /// Checks a whole chunk, header and payload, and returns its entries.
     pub fn entries<'a>(&mut self, chunk: &'a [u8]) -> Result<Vec<&'a [u8]>, SnapshotError> {
         let damaged = SnapshotError::Chunk(self.index);
-        if u32_at(chunk, 0) != Some(checksum(self.position, chunk)) {
+        if u32_at(chunk, 0) != Some(checksum(self.begin, chunk)) {
             return Err(damaged);
         }
         let count = u32_at(chunk, 12).ok_or(damaged.clone())?;
-        let mut rest = chunk.get(CHUNK_HEADER..).ok_or(damaged.clone())?;
+        let at = self.position_of(chunk).filter(|at| *at >= self.position).ok_or(damaged.clone())?;
+        let mut rest = chunk.get(self.header_len()..).ok_or(damaged.clone())?;
         let mut entries = Vec::new();
         while let Some(len) = u32_at(rest, 0) {
             let body = rest.get(4..).unwrap_or_default();
@@ -229,9 +264,15 @@ impl ChunkReader {
         if !rest.is_empty() || entries.len() != count as usize {
             return Err(damaged);
         }
+        self.position = at;
         self.index += 1;
         self.total += u64::from(count);
         Ok(entries)
+    }
+
+    /// The log position that a header says; that of the snapshot in format 0.
+    fn position_of(&self, header: &[u8]) -> Option<u64> {
+        if self.format == 0 { Some(self.begin) } else { u64_at(header, 24) }
     }
 }
 
@@ -245,56 +286,77 @@ mod tests {
         Identity { log_id: 5, shard: 1, geometry: Geometry::new(64 << 10).unwrap() }
     }
 
-    fn encode(position: u64, entries: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = SnapshotHeader { log_id: 5, shard: 1, position }.encode().to_vec();
+    fn header(position: u64) -> SnapshotHeader {
+        SnapshotHeader { format: SNAPSHOT_FORMAT, log_id: 5, shard: 1, position }
+    }
+
+    fn encode(position: u64, entries: &[(u64, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = header(position).encode().to_vec();
         let mut writer = ChunkWriter::new(position);
-        for entry in entries {
+        for (at, entry) in entries {
+            bytes.extend(writer.advance(*at).unwrap_or_default());
             bytes.extend(writer.push(entry).unwrap_or_default());
         }
         bytes.extend(writer.finish());
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Result<(u64, Vec<Vec<u8>>), SnapshotError> {
+    type Entries = Vec<(u64, Vec<u8>)>;
+
+    fn decode(bytes: &[u8]) -> Result<(u64, Entries), SnapshotError> {
         let (head, mut rest) = bytes.split_at_checked(SNAPSHOT_HEADER).ok_or(SnapshotError::Header)?;
         let header = SnapshotHeader::check(head.try_into().unwrap(), &identity())?;
-        let mut reader = ChunkReader::new(header.position);
+        let mut reader = ChunkReader::new(&header);
         let mut found = Vec::new();
         loop {
             let damaged = SnapshotError::Chunk(reader.index());
-            let head = rest.first_chunk::<CHUNK_HEADER>().ok_or(damaged.clone())?;
+            let head = rest.get(..reader.header_len()).ok_or(damaged.clone())?;
             match reader.step(head)? {
-                ChunkStep::End if rest.len() == CHUNK_HEADER => {
+                ChunkStep::End if rest.len() == head.len() => {
                     return Ok((header.position, found));
                 }
                 ChunkStep::End => return Err(damaged),
                 ChunkStep::Payload(len) => {
-                    let chunk = rest.get(..CHUNK_HEADER + len).ok_or(damaged)?;
+                    let chunk = rest.get(..head.len() + len).ok_or(damaged)?;
                     rest = &rest[chunk.len()..];
-                    found.extend(reader.entries(chunk)?.into_iter().map(<[u8]>::to_vec));
+                    let entries = reader.entries(chunk)?;
+                    found.extend(entries.into_iter().map(|entry| (reader.position(), entry.to_vec())));
                 }
             }
         }
     }
 
+    fn few_entries() -> impl Strategy<Value = Entries> {
+        proptest::collection::vec((0..3u64, proptest::collection::vec(any::<u8>(), 0..60)), 0..30)
+    }
+
     proptest! {
         #[test]
-        fn entries_come_back(position in any::<u64>(), entries in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..30)) {
+        fn entries_come_back_with_their_positions(position in 0..u64::MAX / 2, steps in few_entries()) {
+            let mut at = position;
+            let place = |(step, entry)| { at += step; (at, entry) };
+            let entries: Vec<_> = steps.into_iter().map(place).collect();
             prop_assert_eq!(decode(&encode(position, &entries)), Ok((position, entries)));
         }
     }
 
     #[test]
     fn large_snapshots_are_cut_into_chunks() {
-        let entries = vec![vec![7; 400 << 10]; 5];
+        let entries = vec![(12, vec![7; 400 << 10]); 5];
         let bytes = encode(12, &entries);
         assert_eq!(decode(&bytes), Ok((12, entries)));
         assert_eq!(bytes.len(), SNAPSHOT_HEADER + 3 * CHUNK_HEADER + CHUNK_HEADER + 5 * (4 + (400 << 10)));
     }
 
     #[test]
+    fn positions_that_go_back_are_damage() {
+        let bytes = encode(99, &[(120, vec![1]), (110, vec![2])]);
+        assert_eq!(decode(&bytes), Err(SnapshotError::Chunk(1)));
+    }
+
+    #[test]
     fn any_flipped_bit_and_any_cut_is_noticed() {
-        let bytes = encode(99, &[vec![1, 2, 3], vec![], vec![4; 30]]);
+        let bytes = encode(99, &[(99, vec![1, 2, 3]), (99, vec![]), (120, vec![4; 30])]);
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);

@@ -1,7 +1,7 @@
 //! A broker in this process: started from a configuration, stopped when dropped.
 
 use crate::config::{BadConfig, Config, Durability, Http, Storage};
-use ottla_broker::host::{self, Host, HostOptions, Started};
+use ottla_broker::host::{self, Host, HostOptions, Snapshots, Started};
 use ottla_broker::{Advertised, Context, Limits, Server};
 use ottla_store::{DiskMedium, Medium, MemoryMedium, Options};
 use ottla_web::{App, Web};
@@ -309,7 +309,12 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
     let started = match &config.storage {
         Storage::Memory => {
             let log = Options::memory();
-            let options = HostOptions { settings, log, cluster_id, snapshot_every: SNAPSHOT_EVERY_IN_MEMORY };
+            let options = HostOptions {
+                settings,
+                log,
+                cluster_id,
+                snapshots: Snapshots::every(SNAPSHOT_EVERY_IN_MEMORY),
+            };
             host::start(Arc::new(MemoryMedium::new()), options)
         }
         Storage::Folder(folder) => {
@@ -321,7 +326,8 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
             };
             let segment_size = segment_size(&medium);
             let log = Options { durability: durability(config.durability), segment_size, ..Options::disk() };
-            let options = HostOptions { settings, log, cluster_id, snapshot_every: SNAPSHOT_EVERY };
+            let options =
+                HostOptions { settings, log, cluster_id, snapshots: Snapshots::every(SNAPSHOT_EVERY) };
             host::start(Arc::new(medium), options)
         }
     };

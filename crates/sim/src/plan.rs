@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ottla_broker::host::HostOptions;
+use ottla_broker::host::{HostOptions, Snapshots};
 use ottla_core::config::Settings;
 use ottla_store::{Durability, Options};
+use ottla_types::Millis;
 
 use crate::chance::Chance;
 use crate::pipe::Latency;
@@ -25,7 +26,7 @@ pub(crate) struct Plan {
     zero_fill: bool,
     /// Syncs are left to the system: what was acknowledged survives the process, not the machine.
     pub(crate) lazy: bool,
-    snapshot_every: u64,
+    snapshots: Snapshots,
     rebalance_delay: u64,
 }
 
@@ -93,7 +94,11 @@ impl Plan {
             recent: c.pick(&[0, 16 << 10, 1 << 20]),
             zero_fill: c.per_mille(200),
             lazy: c.per_mille(100),
-            snapshot_every: c.pick(&[16 << 10, 64 << 10, 256 << 10, 64 << 20]),
+            snapshots: Snapshots {
+                every: c.pick(&[16 << 10, 64 << 10, 256 << 10, 64 << 20]),
+                after: Millis(c.pick(&[500, 5000, 60_000])),
+                piece: c.pick(&[1, 4, 16, 1024]),
+            },
             rebalance_delay: c.pick(&[0, 100, 1000]),
         }
     }
@@ -112,7 +117,7 @@ impl Plan {
             settings: self.settings(),
             log,
             cluster_id: "simulated-cluster-0000".to_owned(),
-            snapshot_every: self.snapshot_every,
+            snapshots: self.snapshots,
         }
     }
 

@@ -13,6 +13,7 @@ use crate::error::OpenError;
 use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name};
 use crate::medium::Medium;
 use crate::open::{Recovered, Replayed, look, read_identity};
+use crate::runs::{Runs, run_name};
 use ottla_layout::{BLOCK, Geometry, Identity, SegmentHeader};
 use std::io;
 use std::sync::Arc;
@@ -63,6 +64,16 @@ impl Folder {
     /// Numbers of the segments, in order.
     pub fn segments(&self) -> Vec<u64> {
         self.files.segments()
+    }
+
+    /// The runs. They can be read only.
+    pub fn runs(&self) -> Runs {
+        Runs::of_folder(&self.files.runs)
+    }
+
+    /// The name of a run's file.
+    pub fn run_name(number: u64) -> String {
+        run_name(number)
     }
 
     /// Positions of the snapshots, oldest first.

@@ -42,5 +42,5 @@ pub use options::{Durability, Hooks, Options};
 pub use ottla_layout::run::{BatchHead, CutBatch, PartCutter};
 pub use reader::LogReader;
 pub use runs::{PartBatch, PartEnd, PartReport, PartScan, RunError, RunWriter, Runs, Slice, Wanted};
-pub use snapshot::Snapshotter;
+pub use snapshot::{SnapshotWriter, Snapshotter};
 pub use stats::{DURATIONS, Histogram, HistogramView, LogStats};

@@ -237,6 +237,11 @@ impl Log {
         Runs::new(Arc::clone(&self.shared))
     }
 
+    /// Whether the log has no threads of its own and is driven by its caller.
+    pub fn is_driven(&self) -> bool {
+        self.filler.is_some()
+    }
+
     /// Writes snapshots, from any thread.
     pub fn snapshotter(&self) -> Snapshotter {
         Snapshotter::new(Arc::clone(&self.shared))

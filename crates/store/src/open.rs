@@ -11,7 +11,7 @@ use crate::medium::Medium;
 use crate::options::{Hooks, Options};
 use crate::scan::Window;
 use crate::shared::{OpenGroup, Shared, State};
-use crate::snapshot::{Found, Skipped, load_newest};
+use crate::snapshot::{Found, Pieces, Skipped, find_newest};
 use crate::writer::Written;
 use ottla_layout::record::decode;
 use ottla_layout::recover::{Break, Chain, Tail};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// A record on its way back into the state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Replayed {
-    /// A row of the snapshot; rows come first.
+    /// A row of the snapshot. The rows of a piece come before the first record of the log that is not in it.
     Snapshot(LogRecord),
     /// A record of the log, with its place. The payload of a batch is empty: it is where [`Appended::payload`] says.
     Entry(Appended, LogRecord),
@@ -109,15 +109,13 @@ fn recover(
     listing: &Listing,
     replay: &mut dyn FnMut(Replayed),
 ) -> Result<Recovery, OpenError> {
-    let rows = &mut |record| replay(Replayed::Snapshot(record));
     let positions = listing.snapshots.iter().copied();
-    let Found { newest, skipped } = load_newest(medium.as_ref(), &identity, positions, rows)?;
-    let snapshot = newest.map(|(position, _)| position);
+    let Found { newest, skipped } = find_newest(medium.as_ref(), &identity, positions)?;
+    let snapshot = newest.as_ref().map(|pieces| pieces.first);
     let first = identity.geometry.replay_segment(snapshot.unwrap_or(0));
     check_first(listing, first, &skipped)?;
 
-    let mut scan = Scan::new(Files::new(medium, identity, listing), first, snapshot.unwrap_or(0));
-    scan.files.set_snapshot_size(newest.map_or(0, |(_, size)| size));
+    let mut scan = Scan::new(Files::new(medium, identity, listing), first, newest);
     let reason = scan.replay(replay)?;
     let cut = scan.judge_end(reason)?;
     let recovered = Recovered {
@@ -222,24 +220,31 @@ type Breaks = Vec<(u64, Break)>;
 struct Scan {
     files: Files,
     chain: Chain,
+    /// The snapshot, as far as it is not restored.
+    pieces: Option<Pieces>,
     /// Entries before it are in the snapshot.
     floor: u64,
+    /// The log must reach up to here.
+    proven: u64,
     first: u64,
     window: Option<(u64, Window)>,
     records: u64,
 }
 
 impl Scan {
-    fn new(files: Files, first: u64, floor: u64) -> Scan {
+    fn new(files: Files, first: u64, pieces: Option<Pieces>) -> Scan {
         let chain = Chain::from_segment(files.identity, first);
-        Scan { files, chain, floor, first, window: None, records: 0 }
+        let (floor, proven, size) =
+            pieces.as_ref().map_or((0, 0, 0), |pieces| (pieces.first, pieces.last, pieces.size));
+        files.set_snapshot_size(size);
+        Scan { files, chain, pieces, floor, proven, first, window: None, records: 0 }
     }
 
     fn geometry(&self) -> Geometry {
         self.files.identity.geometry
     }
 
-    /// Replays group after group; returns why the chain ends.
+    /// Replays group after group, with the pieces of the snapshot at their places; returns why the chain ends.
     fn replay(&mut self, replay: &mut dyn FnMut(Replayed)) -> Result<Breaks, OpenError> {
         loop {
             let mut breaks = Breaks::new();
@@ -254,6 +259,8 @@ impl Scan {
                 }
             }
             if !found {
+                let end = self.chain.end();
+                restore(&mut self.pieces, end, replay)?;
                 return Ok(breaks);
             }
         }
@@ -286,6 +293,7 @@ impl Scan {
             return Ok(Err(reason));
         }
         for entry in group.entries().filter(|entry| entry.position >= self.floor) {
+            restore(&mut self.pieces, entry.position, replay)?;
             let decoded = decode(entry.bytes).map_err(|source| OpenError::Record {
                 file: file.clone(),
                 offset: geometry.offset_of(entry.position),
@@ -331,7 +339,7 @@ impl Scan {
         let found = |place: u64| breaks.iter().find(|(at, _)| *at == place).map(|(_, reason)| *reason);
         let place = self.likely_place(&breaks);
         let reason = found(place).unwrap_or(Break::Group(GroupError::NoGroup));
-        if end < self.floor {
+        if end < self.proven {
             let what = format!("{reason}, but a snapshot shows that the log went on");
             return Err(self.damaged(place, what));
         }
@@ -422,6 +430,20 @@ impl Scan {
             offset += len as u64;
         }
         file.sync().map_err(OpenError::medium(&name, "syncing"))
+    }
+}
+
+/// Restores the pieces of the snapshot whose place is not behind `position`.
+fn restore(
+    pieces: &mut Option<Pieces>,
+    position: u64,
+    replay: &mut dyn FnMut(Replayed),
+) -> Result<(), OpenError> {
+    match pieces {
+        Some(some) if some.due().is_some_and(|due| due <= position) => {
+            some.give(position, &mut |row| replay(Replayed::Snapshot(row)))
+        }
+        _ => Ok(()),
     }
 }
 

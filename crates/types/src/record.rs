@@ -66,6 +66,8 @@ pub enum LogRecord {
     StagedRestored(StagedRestored),
     /// Snapshot row: where the older batches of a partition lie.
     PartsRestored(PartsRestored),
+    /// Snapshot row: how far the snapshot had come when its next piece was taken.
+    SnapshotReached(SnapshotReached),
 }
 
 /// The identity of a data folder.
@@ -545,4 +547,31 @@ pub struct StagedRestored {
     pub producer_id: ProducerId,
     /// Partition, offset, position of its record.
     pub offsets: Vec<(TopicPartition, CommittedOffset, LogPosition)>,
+}
+
+/// The last row of a piece of a snapshot. Pieces are taken one after the other while the log goes on: at the position of this
+/// piece everything up to `unit`, inclusive, is in the snapshot, and nothing of what comes after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotReached {
+    /// The last unit that was looked for.
+    pub unit: SnapshotUnit,
+}
+
+/// What goes into a snapshot in one piece, in the order in which it goes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SnapshotUnit {
+    /// The cluster id, the broker's configuration, the producer ids that are taken.
+    Broker,
+    /// A topic, without its partitions.
+    Topic(TopicId),
+    /// A partition.
+    Partition(TopicPartition),
+    /// A transactional id.
+    TransactionalId(String),
+    /// A group, without its offsets.
+    Group(String),
+    /// The offsets of a group.
+    Offsets(String),
+    /// Whatever there is: the snapshot is whole.
+    All,
 }

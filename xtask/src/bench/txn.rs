@@ -8,7 +8,7 @@ use brokers::{Running, Side};
 use figures::{Figures, Sample};
 use workers::{Client, Worker};
 
-mod brokers;
+pub(super) mod brokers;
 mod figures;
 mod report;
 mod workers;

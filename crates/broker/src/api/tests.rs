@@ -2,7 +2,7 @@
 
 use super::{APIS, Dispatch};
 use crate::context::{Advertised, Context};
-use crate::host::{self, HostOptions};
+use crate::host::{self, HostOptions, Snapshots};
 use crate::net::{Answerer, Reply};
 use bytes::Bytes;
 use ottla_core::config::Settings;
@@ -19,7 +19,7 @@ async fn dispatch() -> Dispatch {
         settings: Settings::default(),
         log: Options::memory(),
         cluster_id: "ottla-test-cluster-id0".to_owned(),
-        snapshot_every: u64::MAX,
+        snapshots: Snapshots::every(u64::MAX),
     };
     let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
     let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };

@@ -90,10 +90,12 @@ impl Driven {
         end > durable || self.machine.housekeeping.has_work() || self.machine.rewriter.has_work()
     }
 
-    /// Lets the log write, then does the jobs. The next turn hears of it.
+    /// Writes what there is of a snapshot, as a thread may that is faster than the log's, then lets the log write, then writes
+    /// runs. The next turn hears of it.
     pub fn write(&mut self) {
+        self.machine.housekeeping.work();
         self.write_log();
-        self.work();
+        self.machine.rewriter.work();
     }
 
     /// Lets the log write and sync what was appended, prepare and free segments.

@@ -2,65 +2,61 @@
 //!
 //! A segment is dead when no batch in it can be read. It can be freed when the older of the two kept snapshots lies behind it,
 //! for replay begins there. So a snapshot is written
-//! - after so many bytes of log, and
+//! - after so many bytes of log,
+//! - after so long, if there is as much to replay as the last snapshot is large, and
 //! - when records or topics were deleted and a segment before the last is dead: space then returns although nothing more is
 //!   appended. If the older snapshot still pins dead segments afterwards, one more follows, at a position that an empty group
 //!   makes new.
 //!
 //! This cannot go round: only a record that deletes something makes it look, and each round frees the segments that it began for.
 
-use super::Command;
 use super::seat::Mailbox;
+use super::snapshots::{Snapshots, Taking};
 use ottla_core::Shard;
-use ottla_store::{Log, Snapshotter};
-use ottla_types::LogPosition;
+use ottla_store::{Log, Recovered, Snapshotter};
 use ottla_types::record::LogRecord;
+use ottla_types::{LogPosition, Millis};
 use std::ops::Range;
 use tokio::sync::oneshot;
 
 /// Decides when to write a snapshot, and frees segments that hold nothing live.
 pub(super) struct Housekeeping {
     snapshotter: Snapshotter,
-    /// Bytes of log between snapshots.
-    every: u64,
-    /// The next snapshot is due when the log ends here.
-    due: LogPosition,
-    writing: bool,
+    when: Snapshots,
+    /// The snapshot that is being written.
+    taking: Option<Taking>,
+    /// Bytes of the last snapshot that was written.
+    size: u64,
+    /// When the last snapshot was begun, or the process.
+    since: Option<Millis>,
     /// Something was deleted since the segments were last looked at.
     deleted: bool,
     /// The snapshot that is being written is there to release what the one before it pins.
     second: bool,
-    /// Where the last snapshot was taken.
+    /// Where the last snapshot begins, which replay begins with.
     position: LogPosition,
     /// Who waits for the snapshot that is being written.
     waiting: Vec<oneshot::Sender<()>>,
     /// What is being read of the log.
     pinned: Range<LogPosition>,
     commands: Mailbox,
-    /// Snapshots are written on threads of their own, not by [`Housekeeping::work`].
-    threads: bool,
-    work: Option<Work>,
 }
 
-/// The writing of a snapshot.
-type Work = Box<dyn FnOnce() + Send>;
-
 impl Housekeeping {
-    pub(super) fn new(log: &Log, every: u64, commands: Mailbox, threads: bool) -> Housekeeping {
+    pub(super) fn new(log: &Log, recovered: &Recovered, when: Snapshots, commands: Mailbox) -> Housekeeping {
         Housekeeping {
             snapshotter: log.snapshotter(),
-            every,
-            due: LogPosition(log.end().0.saturating_add(every)),
-            writing: false,
+            when,
+            taking: None,
+            size: 0,
+            since: None,
             // An earlier run may have ended before it could free what was dead.
             deleted: true,
             second: false,
-            position: LogPosition(0),
+            position: recovered.snapshot.unwrap_or(LogPosition(0)),
             waiting: Vec::new(),
             pinned: LogPosition(0)..LogPosition(0),
             commands,
-            threads,
-            work: None,
         }
     }
 
@@ -80,57 +76,60 @@ impl Housekeeping {
     }
 
     /// Begins a snapshot if one is due.
-    pub(super) fn consider(&mut self, shard: &Shard, log: &Log) {
-        if self.writing {
+    pub(super) fn consider(&mut self, now: Millis, shard: &Shard, log: &Log) {
+        let since = *self.since.get_or_insert(now);
+        if self.taking.is_some() {
             return;
         }
         let deleted = std::mem::take(&mut self.deleted);
-        if log.end() >= self.due || (deleted && !self.dead_segments(shard, log, log.end()).is_empty()) {
+        let grown = log.end().0.saturating_sub(self.position.0);
+        let late = now.since(since) >= self.when.after && grown > self.size;
+        if grown >= self.when.every
+            || late
+            || (deleted && !self.dead_segments(shard, log, log.end()).is_empty())
+        {
+            self.since = Some(now);
             self.begin_snapshot(shard, log, None);
         }
     }
 
-    /// Takes the state as it is and writes it on a thread of its own, which first waits until all of it is durable.
+    /// Takes the first piece of a snapshot, unless one is being written. Its pen asks for the next ones.
     pub(super) fn begin_snapshot(&mut self, shard: &Shard, log: &Log, done: Option<oneshot::Sender<()>>) {
         self.waiting.extend(done);
-        if self.writing {
+        if self.taking.is_some() {
             return;
         }
-        self.due = LogPosition(log.end().0.saturating_add(self.every));
-        let (rows, position) = (shard.snapshot(), log.end());
-        self.position = position;
-        let (snapshotter, commands) = (self.snapshotter.clone(), self.commands.clone());
-        let write = move || {
-            let written = snapshotter.write(position, &mut rows.into_iter());
-            commands.report(Command::SnapshotWritten(written.map_err(|failure| failure.to_string())));
-        };
-        if !self.threads {
-            self.work = Some(Box::new(write));
-            self.writing = true;
-            return;
-        }
-        match std::thread::Builder::new().name("ottla-snapshot".to_owned()).spawn(write) {
-            Ok(_detached) => self.writing = true,
+        self.position = log.end();
+        let threads = !log.is_driven();
+        match Taking::begin(self.snapshotter.clone(), self.commands.clone(), threads, self.when.piece) {
+            Ok(taking) => self.taking = Some(taking),
             Err(error) => tracing::warn!(%error, "no thread for a snapshot; the next start replays more"),
         }
+        self.next_piece(shard, log);
     }
 
-    /// Without threads: whether a snapshot waits to be written.
-    pub(super) fn has_work(&self) -> bool {
-        self.work.is_some()
-    }
-
-    /// Without threads: writes the snapshot that waits; the log must be durable up to its position.
-    pub(super) fn work(&mut self) {
-        if let Some(work) = self.work.take() {
-            work();
+    /// Takes the next piece of the snapshot.
+    pub(super) fn next_piece(&mut self, shard: &Shard, log: &Log) {
+        if let Some(taking) = &mut self.taking {
+            taking.take(shard, log);
         }
     }
 
-    pub(super) fn snapshot_written(&mut self, result: Result<(), String>, shard: &Shard, log: &Log) {
-        self.writing = false;
+    /// Without threads: whether a snapshot has something to be written.
+    pub(super) fn has_work(&self) -> bool {
+        self.taking.as_ref().is_some_and(Taking::has_work)
+    }
+
+    /// Without threads: writes the piece that waits, or ends the snapshot if the log is durable.
+    pub(super) fn work(&mut self) {
+        self.taking.iter_mut().for_each(Taking::work);
+    }
+
+    pub(super) fn snapshot_written(&mut self, result: Result<u64, String>, shard: &Shard, log: &Log) {
+        self.taking = None;
         match result {
-            Ok(()) => {
+            Ok(size) => {
+                self.size = size;
                 // Who gave up waiting need not be told.
                 self.waiting.drain(..).for_each(|waiter| waiter.send(()).unwrap_or(()));
                 self.free_dead_segments(shard, log);

@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::housekeeping::Housekeeping;
 use super::rewrite::Rewriter;
 use super::seat::{Inbox, Seat, Told, mailbox};
+use super::snapshots::Snapshots;
 use super::space::Space;
 use super::tail::Throttle;
 use super::waiting::{Offerer, Waiting};
@@ -41,8 +42,8 @@ pub struct HostOptions {
     pub log: Options,
     /// The cluster id that a new log gets.
     pub cluster_id: String,
-    /// A snapshot is written after so many bytes of log.
-    pub snapshot_every: u64,
+    /// When snapshots are written.
+    pub snapshots: Snapshots,
 }
 
 /// Why a host could not start.
@@ -124,7 +125,7 @@ pub(super) fn prepare(
         waiting: Waiting::new(most_waiting(&shard)),
         space: Space::new(log.reader()),
         durable: log.durable(),
-        housekeeping: Housekeeping::new(&log, options.snapshot_every, commands.clone(), threads),
+        housekeeping: Housekeeping::new(&log, &recovered, options.snapshots, commands.clone()),
         shard,
         log,
         inbox,
@@ -144,10 +145,7 @@ pub(super) fn prepare(
 
 fn replay(shard: &mut Shard, one: &Replayed) {
     match one {
-        Replayed::Snapshot(row) => {
-            let nowhere = LogPosition(0);
-            shard.apply(Applied { position: nowhere, payload: nowhere }, row);
-        }
+        Replayed::Snapshot(row) => shard.restore(row),
         Replayed::Entry(at, record) => shard.apply(applied(*at), record),
     }
 }
@@ -227,7 +225,7 @@ impl Machine {
         }
         self.rewrite(now);
         self.log.kick();
-        self.housekeeping.consider(&self.shard, &self.log);
+        self.housekeeping.consider(now, &self.shard, &self.log);
         !self.failed
     }
 
@@ -269,6 +267,7 @@ impl Machine {
             Command::Peek(look) => look(&self.shard, now, &mut self.watchers),
             Command::Durable(position) => self.became_durable(now, position),
             Command::Snapshot(done) => self.housekeeping.begin_snapshot(&self.shard, &self.log, Some(done)),
+            Command::SnapshotPiece => self.housekeeping.next_piece(&self.shard, &self.log),
             Command::SnapshotWritten(result) => {
                 self.housekeeping.snapshot_written(result, &self.shard, &self.log)
             }

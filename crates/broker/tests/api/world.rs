@@ -1,7 +1,7 @@
 //! A broker in memory and a peer that speaks to it in frames.
 
 use bytes::Bytes;
-use ottla_broker::host::{self, HostOptions};
+use ottla_broker::host::{self, HostOptions, Snapshots};
 use ottla_broker::{Advertised, Context, Limits, Server};
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
@@ -21,7 +21,7 @@ pub(crate) async fn broker(configs: &[(&str, &str)]) -> Server {
         settings: Settings::from_configs(&configs).unwrap(),
         log: Options::memory(),
         cluster_id: "ottla-test-cluster-id0".to_owned(),
-        snapshot_every: 1 << 20,
+        snapshots: Snapshots::every(1 << 20),
     };
     let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
     let advertised = Advertised { host: "localhost".to_owned(), port: 0 };

@@ -1,7 +1,7 @@
 //! A host that is turned by hand, small enough to rewrite all the time, and what it should hold.
 
 use bytes::Bytes;
-use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, Offered};
+use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, Offered, Snapshots};
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_core::ops::{DeleteRecords, EndTxn, InitProducerId, Produce, ProduceBatch};
@@ -60,7 +60,7 @@ fn options(more: &BTreeMap<String, String>) -> HostOptions {
             ..Options::disk()
         },
         cluster_id: "ottla-test-cluster-id0".to_owned(),
-        snapshot_every: 8 * SEGMENT,
+        snapshots: Snapshots::every(8 * SEGMENT),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A host on a small disk, and the questions that the tests ask it.
 
-use ottla_broker::host::{self, Host, HostGone, HostOptions, NoRoom, Started};
+use ottla_broker::host::{self, Host, HostGone, HostOptions, NoRoom, Snapshots, Started};
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_core::group::MemberRef;
@@ -49,7 +49,7 @@ impl World {
             settings: Settings::from_configs(&configs).unwrap(),
             log: Options { segment_size: SEGMENT, recent: 0, zero_fill: false, ..Options::disk() },
             cluster_id: "ottla-test-cluster-id0".to_owned(),
-            snapshot_every: u64::MAX,
+            snapshots: Snapshots::every(u64::MAX),
         };
         let started = host::start(Arc::new(medium.clone()), options).unwrap();
         let Started { host, reader, failure, thread, .. } = started;

@@ -83,10 +83,8 @@ impl Partitions {
         self.tail -= released.batches.len() as u64;
     }
 
-    pub(crate) fn apply_count(&mut self, topic: TopicId, partitions: i32) {
-        for partition in 0..partitions {
-            self.table.entry(TopicPartition { topic, partition }).or_default();
-        }
+    pub(crate) fn apply_made(&mut self, at: TopicPartition) {
+        self.table.entry(at).or_default();
     }
 
     pub(crate) fn apply_topic_deleted(&mut self, topic: TopicId) {
@@ -186,8 +184,16 @@ impl Partitions {
         self.table.entry(row.partition).or_default().apply_aborted(&row.aborted);
     }
 
-    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
-        self.table.iter().for_each(|(at, partition)| partition.snapshot(*at, rows));
+    /// The partition that follows this one, or the first.
+    pub(crate) fn after(&self, after: Option<TopicPartition>) -> Option<TopicPartition> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.table.range((from, Bound::Unbounded)).next().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn snapshot_of(&self, at: TopicPartition, rows: &mut Vec<LogRecord>) {
+        if let Some(partition) = self.table.get(&at) {
+            partition.snapshot(at, rows);
+        }
     }
 
     /// Everything in the log before `durable` is durable: high watermarks follow, readers are woken.

@@ -12,6 +12,7 @@ use ottla_types::record::{
 };
 use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// Ids that one tick forgets at most: a bound on the size of a step.
 const FORGET_AT_ONCE: usize = 1000;
@@ -264,9 +265,18 @@ impl Transactions {
         }
     }
 
-    pub(crate) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
+    /// The transactional id that follows this one, or the first.
+    pub(crate) fn after(&self, after: Option<&str>) -> Option<&str> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.table.range::<str, _>((from, Bound::Unbounded)).next().map(|(id, _)| id.as_str())
+    }
+
+    pub(crate) fn snapshot_ids(&self, rows: &mut Vec<LogRecord>) {
         self.ids.snapshot(rows);
-        for known in self.table.values() {
+    }
+
+    pub(crate) fn snapshot_of(&self, transactional_id: &str, rows: &mut Vec<LogRecord>) {
+        if let Some(known) = self.table.get(transactional_id) {
             rows.push(LogRecord::TransactionUpdated(TransactionUpdated {
                 state: known.state.clone(),
                 partitions: known.partitions.iter().copied().collect(),

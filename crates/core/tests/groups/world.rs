@@ -121,8 +121,7 @@ impl World {
     /// The state rebuilt from snapshot rows and the log from record number `tail` on.
     pub(crate) fn rebuilt(&self, rows: &[LogRecord], tail: usize) -> Vec<LogRecord> {
         let mut shard = Shard::new(self.settings.clone());
-        let nowhere = Applied { position: LogPosition(0), payload: LogPosition(0) };
-        rows.iter().for_each(|row| shard.apply(nowhere, row));
+        rows.iter().for_each(|row| shard.restore(row));
         self.log[tail..].iter().for_each(|(at, record)| shard.apply(*at, record));
         shard.snapshot()
     }

@@ -9,6 +9,7 @@ mod law;
 mod machine;
 mod owning;
 mod parts;
+mod pieces;
 mod planning;
 mod reading;
 mod recovery;

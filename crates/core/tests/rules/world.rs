@@ -40,8 +40,9 @@ pub(crate) fn at(topic: u8, partition: i32) -> TopicPartition {
     TopicPartition { topic: topic_id(topic), partition }
 }
 
+/// Ids come in no order, as random ones do.
 pub(crate) fn topic_id(topic: u8) -> TopicId {
-    TopicId([topic; 16])
+    TopicId([topic.reverse_bits(); 16])
 }
 
 pub(crate) fn owner(id: i64, epoch: i16) -> Owner {
@@ -188,8 +189,7 @@ impl World {
     /// A shard rebuilt from snapshot rows and the log from record number `tail` on.
     pub(crate) fn replayed_from(&self, rows: &[LogRecord], tail: usize) -> Shard {
         let mut shard = Shard::new(self.settings.clone());
-        let nowhere = Applied { position: LogPosition(0), payload: LogPosition(0) };
-        rows.iter().for_each(|row| shard.apply(nowhere, row));
+        rows.iter().for_each(|row| shard.restore(row));
         self.log[tail..].iter().for_each(|(at, record)| shard.apply(*at, record));
         shard
     }

@@ -72,6 +72,7 @@ kinds! {
     84 0 OffsetsRestored;
     85 0 StagedRestored;
     86 0 PartsRestored;
+    87 0 SnapshotReached;
 }
 
 /// Appends a record's tag, version and fields to `out` and returns the bytes that follow them in the entry: those of a batch,

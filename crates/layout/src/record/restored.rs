@@ -3,7 +3,7 @@
 use super::field::{DecodeError, Field, Reader, fields};
 use ottla_types::record::{
     AbortedRestored, AbortedTransaction, BatchPlace, BatchesRestored, PartitionRestored, PartsRestored,
-    ProducerBatch, ProducerRestored, ProducerState, StoredBatch,
+    ProducerBatch, ProducerRestored, ProducerState, SnapshotReached, SnapshotUnit, StoredBatch,
 };
 
 impl Field for BatchPlace {
@@ -38,6 +38,37 @@ impl Field for BatchPlace {
     }
 }
 
+impl Field for SnapshotUnit {
+    const WORD: &'static str = "unit";
+
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            SnapshotUnit::Broker => 0u8.put(out),
+            SnapshotUnit::Topic(id) => (1u8, *id).put(out),
+            SnapshotUnit::Partition(at) => (2u8, *at).put(out),
+            SnapshotUnit::TransactionalId(id) => (3u8, id.clone()).put(out),
+            SnapshotUnit::Group(id) => (4u8, id.clone()).put(out),
+            SnapshotUnit::Offsets(id) => (5u8, id.clone()).put(out),
+            SnapshotUnit::All => 6u8.put(out),
+        }
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let kind = input.piece("kind", None, "u8", |input| {
+            input.choice("unit of a snapshot", |value| (value <= 6).then_some(value))
+        })?;
+        Ok(match kind {
+            0 => SnapshotUnit::Broker,
+            1 => SnapshotUnit::Topic(input.field("topic")?),
+            2 => SnapshotUnit::Partition(input.field("partition")?),
+            3 => SnapshotUnit::TransactionalId(input.field("transactional_id")?),
+            4 => SnapshotUnit::Group(input.field("group_id")?),
+            5 => SnapshotUnit::Offsets(input.field("group_id")?),
+            _ => SnapshotUnit::All,
+        })
+    }
+}
+
 fields! {
     PartitionRestored { partition, log_start, next_offset }
     StoredBatch { base_offset, last_offset, max_timestamp, appended, place }
@@ -50,6 +81,7 @@ fields! {
     ProducerRestored { partition, state }
     AbortedTransaction { producer_id, first_offset, marker_offset }
     AbortedRestored { partition, aborted }
+    SnapshotReached { unit }
 }
 
 #[cfg(test)]
@@ -57,7 +89,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::record::partition::tests::{any_marker, any_part};
     use crate::record::tests::{
-        any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few, round_trip,
+        any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, any_topic, few,
+        round_trip,
     };
     use ottla_types::record::LogRecord;
     use proptest::option;
@@ -103,6 +136,18 @@ pub(crate) mod tests {
         )
     }
 
+    fn any_unit() -> impl Strategy<Value = SnapshotUnit> {
+        prop_oneof![
+            Just(SnapshotUnit::Broker),
+            any_topic().prop_map(SnapshotUnit::Topic),
+            any_partition().prop_map(SnapshotUnit::Partition),
+            ".{0,8}".prop_map(SnapshotUnit::TransactionalId),
+            ".{0,8}".prop_map(SnapshotUnit::Group),
+            ".{0,8}".prop_map(SnapshotUnit::Offsets),
+            Just(SnapshotUnit::All),
+        ]
+    }
+
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
         let aborted = (any_producer(), any_offset(), any_offset()).prop_map(
             |(producer_id, first_offset, marker_offset)| AbortedTransaction {
@@ -127,6 +172,7 @@ pub(crate) mod tests {
             (any_partition(), few(any_part())).prop_map(|(partition, parts)| {
                 LogRecord::PartsRestored(PartsRestored { partition, parts })
             }),
+            any_unit().prop_map(|unit| LogRecord::SnapshotReached(SnapshotReached { unit })),
         ]
     }
 

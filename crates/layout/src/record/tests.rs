@@ -114,7 +114,7 @@ proptest! {
 #[test]
 fn tags_are_distinct_and_in_order() {
     assert!(KINDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
-    assert_eq!(KINDS.len(), 28);
+    assert_eq!(KINDS.len(), 29);
 }
 
 #[test]

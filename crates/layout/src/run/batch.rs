@@ -82,6 +82,42 @@ impl BatchHead {
     }
 }
 
+/// The checksum of the heads of batches, one after the other. Gathers some before it computes: heads are short.
+#[derive(Clone, Debug)]
+pub(super) struct HeadSum {
+    checksum: u32,
+    gathered: [u8; GATHERED],
+    used: usize,
+}
+
+const GATHERED: usize = 16 * BATCH_HEAD;
+
+impl Default for HeadSum {
+    fn default() -> HeadSum {
+        HeadSum { checksum: 0, gathered: [0; GATHERED], used: 0 }
+    }
+}
+
+impl HeadSum {
+    /// Takes in the head of `batch`.
+    pub(super) fn push(&mut self, batch: &[u8]) {
+        if self.used == GATHERED {
+            self.checksum = self.checksum();
+            self.used = 0;
+        }
+        let place = self.gathered.get_mut(self.used..self.used + BATCH_HEAD);
+        if let (Some(place), Some(head)) = (place, batch.get(..BATCH_HEAD)) {
+            place.copy_from_slice(head);
+            self.used += BATCH_HEAD;
+        }
+    }
+
+    /// The checksum of all heads so far.
+    pub(super) fn checksum(&self) -> u32 {
+        crc32c::crc32c_append(self.checksum, self.gathered.get(..self.used).unwrap_or_default())
+    }
+}
+
 /// Walks over batches that follow each other; ends after the first fault.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {

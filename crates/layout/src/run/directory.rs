@@ -6,7 +6,7 @@
 
 use crate::read::{array, put, u32_at, u64_at};
 use crate::run::RunId;
-use crate::run::batch::{BATCH_HEAD, BatchHead};
+use crate::run::batch::{BatchHead, HeadSum};
 use ottla_types::{Millis, Offset};
 
 const MAGIC: &[u8; 4] = b"OTDR";
@@ -151,6 +151,7 @@ pub struct DirectoryWriter {
     /// Entries in the last page.
     entries: usize,
     open: Option<Stretch>,
+    heads: HeadSum,
 }
 
 impl DirectoryWriter {
@@ -170,12 +171,13 @@ impl DirectoryWriter {
             heads: 0,
         });
         if begins {
-            *open = Stretch { base_offset: head.base_offset, place, heads: 0, ..*open };
+            *open = Stretch { base_offset: head.base_offset, place, ..*open };
+            self.heads = HeadSum::default();
         }
         open.end = place + head.size as u64;
         open.next_offset = head.last_offset.plus(1);
         open.max_timestamp = open.max_timestamp.max(head.max_timestamp);
-        open.heads = crc32c::crc32c_append(open.heads, bytes.get(..BATCH_HEAD).unwrap_or_default());
+        self.heads.push(bytes);
     }
 
     /// Bytes that are held.
@@ -204,7 +206,7 @@ impl DirectoryWriter {
         put(page, at, &stretch.base_offset.0.to_le_bytes());
         put(page, at + 8, &stretch.place.to_le_bytes());
         put(page, at + 16, &stretch.max_timestamp.0.to_le_bytes());
-        put(page, at + 24, &stretch.heads.to_le_bytes());
+        put(page, at + 24, &self.heads.checksum().to_le_bytes());
     }
 
     /// The finished directory, to be written at `place` of the run `id`, and its number of pages: none for a small part, whose
@@ -238,7 +240,7 @@ pub fn walk_stretch(
     bytes: &[u8],
     mut sink: impl FnMut(usize, &BatchHead),
 ) -> Result<(), (usize, String)> {
-    let mut heads = 0;
+    let mut heads = HeadSum::default();
     let mut next = stretch.base_offset;
     for found in super::Batches::of(bytes) {
         let (at, head, batch) = found.map_err(|(at, fault)| (at, fault.to_string()))?;
@@ -247,13 +249,13 @@ pub fn walk_stretch(
             return Err((at, format!("a batch begins at offset {}, not {}", head.base_offset.0, next.0)));
         }
         next = head.last_offset.plus(1);
-        heads = crc32c::crc32c_append(heads, batch.get(..BATCH_HEAD).unwrap_or_default());
+        heads.push(batch);
         sink(at, &head);
     }
     if bytes.len() as u64 != stretch.end - stretch.place || next > stretch.next_offset {
         return Err((0, "the batches do not fill what the directory says".to_owned()));
     }
-    if heads != stretch.heads {
+    if heads.checksum() != stretch.heads {
         return Err((0, "the heads of the batches do not match their checksum in the directory".to_owned()));
     }
     Ok(())

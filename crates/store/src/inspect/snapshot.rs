@@ -3,15 +3,15 @@
 use crate::error::OpenError;
 use crate::medium::MediumFile;
 use ottla_layout::Identity;
-use ottla_layout::snapshot::{
-    CHUNK_HEADER, ChunkReader, ChunkStep, SNAPSHOT_HEADER, SnapshotError, SnapshotHeader,
-};
+use ottla_layout::snapshot::{ChunkReader, ChunkStep, SNAPSHOT_HEADER, SnapshotError, SnapshotHeader};
 
 /// What is found in a snapshot, in order. Offsets are those in the file.
 #[derive(Debug)]
 pub enum SnapshotFound<'a> {
     /// The header, whole.
     Header {
+        /// Version of the format.
+        format: u16,
         /// Its bytes.
         bytes: &'a [u8],
     },
@@ -21,6 +21,8 @@ pub enum SnapshotFound<'a> {
         offset: u64,
         /// All its bytes.
         bytes: &'a [u8],
+        /// Where the log ended when this was taken.
+        position: u64,
         /// The offset of each entry, behind its length, and its bytes.
         entries: Vec<(u64, &'a [u8])>,
     },
@@ -47,66 +49,62 @@ pub(super) fn read<E: From<OpenError>>(
     position: u64,
     see: &mut dyn FnMut(SnapshotFound<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut offset = 0;
     let explain = || OpenError::medium(name, "reading");
-    let mut chunks = ChunkReader::new(position);
+    let ended = |stop, offset| match stop {
+        Stop::Medium(error) => Err(explain()(error)),
+        Stop::Damage(reason) => Ok(SnapshotFound::Damage { offset, reason }),
+    };
+    let (head, bytes) = match header(file, identity, position) {
+        Ok(found) => found,
+        Err(stop) => return see(ended(stop, 0)?),
+    };
+    see(SnapshotFound::Header { format: head.format, bytes: &bytes })?;
+    let mut chunks = ChunkReader::new(&head);
+    let mut offset = bytes.len() as u64;
     loop {
-        let step = match offset {
-            0 => header(file, identity, position),
-            _ => chunk(file, offset, &mut chunks),
+        let (is_end, bytes) = match chunk(file, offset, &chunks) {
+            Ok(found) => found,
+            Err(stop) => return see(ended(stop, offset)?),
         };
-        let piece = match step {
-            Ok(piece) => piece,
-            Err(Stop::Medium(error)) => return Err(explain()(error).into()),
-            Err(Stop::Damage(reason)) => return see(SnapshotFound::Damage { offset, reason }),
-        };
-        let bytes = piece.bytes.as_slice();
-        let next = offset + bytes.len() as u64;
-        match piece.what {
-            What::Header => see(SnapshotFound::Header { bytes })?,
-            What::Chunk => {
-                let entries = match chunks.entries(bytes) {
-                    Ok(entries) => place(offset, entries),
-                    Err(error) => {
-                        return see(SnapshotFound::Damage { offset, reason: error.to_string() });
-                    }
-                };
-                see(SnapshotFound::Chunk { offset, bytes, entries })?;
-            }
-            What::End => {
-                see(SnapshotFound::End { offset, bytes })?;
-                let size = file.size().map_err(explain())?;
-                if size > next {
-                    let reason = format!("{} bytes behind the end of the snapshot", size - next);
-                    see(SnapshotFound::Damage { offset: next, reason })?;
-                }
-                return Ok(());
-            }
+        let bytes = bytes.as_slice();
+        if is_end {
+            see(SnapshotFound::End { offset, bytes })?;
+            return behind(file, offset + bytes.len() as u64, &explain, see);
         }
-        offset = next;
+        let body = offset + chunks.header_len() as u64;
+        let entries = match chunks.entries(bytes) {
+            Ok(entries) => place(body, entries),
+            Err(error) => return see(SnapshotFound::Damage { offset, reason: error.to_string() }),
+        };
+        see(SnapshotFound::Chunk { offset, bytes, position: chunks.position(), entries })?;
+        offset += bytes.len() as u64;
     }
 }
 
+/// Nothing may follow the end.
+fn behind<E: From<OpenError>, F: FnOnce(std::io::Error) -> OpenError>(
+    file: &dyn MediumFile,
+    end: u64,
+    explain: &dyn Fn() -> F,
+    see: &mut dyn FnMut(SnapshotFound<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let size = file.size().map_err(explain())?;
+    if size > end {
+        let reason = format!("{} bytes behind the end of the snapshot", size - end);
+        see(SnapshotFound::Damage { offset: end, reason })?;
+    }
+    Ok(())
+}
+
 /// The entries of a chunk with their places in the file.
-fn place(offset: u64, entries: Vec<&[u8]>) -> Vec<(u64, &[u8])> {
-    let mut at = offset + CHUNK_HEADER as u64;
+fn place(body: u64, entries: Vec<&[u8]>) -> Vec<(u64, &[u8])> {
+    let mut at = body;
     let placed = entries.into_iter().map(|entry| {
         let body = at + 4;
         at = body + entry.len() as u64;
         (body, entry)
     });
     placed.collect()
-}
-
-enum What {
-    Header,
-    Chunk,
-    End,
-}
-
-struct Piece {
-    what: What,
-    bytes: Vec<u8>,
 }
 
 enum Stop {
@@ -120,34 +118,38 @@ impl From<SnapshotError> for Stop {
     }
 }
 
-fn header(file: &dyn MediumFile, identity: &Identity, position: u64) -> Result<Piece, Stop> {
-    let head = fill::<SNAPSHOT_HEADER>(file, 0, &SnapshotError::Header)?;
-    let found = SnapshotHeader::check(&head, identity)?.position;
-    if found != position {
-        return Err(Stop::Damage(format!("it is the snapshot of position {found}")));
+fn header(
+    file: &dyn MediumFile,
+    identity: &Identity,
+    position: u64,
+) -> Result<(SnapshotHeader, [u8; SNAPSHOT_HEADER]), Stop> {
+    let mut bytes = [0; SNAPSHOT_HEADER];
+    fill(file, &mut bytes, 0, &SnapshotError::Header)?;
+    let found = SnapshotHeader::check(&bytes, identity)?;
+    if found.position != position {
+        return Err(Stop::Damage(format!("it is the snapshot of position {}", found.position)));
     }
-    Ok(Piece { what: What::Header, bytes: head.to_vec() })
+    Ok((found, bytes))
 }
 
-fn chunk(file: &dyn MediumFile, offset: u64, chunks: &mut ChunkReader) -> Result<Piece, Stop> {
+/// Whether the end is at `offset`, and the bytes of it or of the chunk there.
+fn chunk(file: &dyn MediumFile, offset: u64, chunks: &ChunkReader) -> Result<(bool, Vec<u8>), Stop> {
     let short = SnapshotError::Chunk(chunks.index());
-    let head = fill::<CHUNK_HEADER>(file, offset, &short)?;
-    let ChunkStep::Payload(len) = chunks.step(&head)? else {
-        return Ok(Piece { what: What::End, bytes: head.to_vec() });
+    let mut bytes = vec![0; chunks.header_len()];
+    fill(file, &mut bytes, offset, &short)?;
+    let ChunkStep::Payload(len) = chunks.step(&bytes)? else {
+        return Ok((true, bytes));
     };
-    let len = CHUNK_HEADER + len;
+    let len = bytes.len() + len;
     if file.size().map_err(Stop::Medium)? < offset + len as u64 {
         return Err(short.into());
     }
-    let mut bytes = vec![0; len];
-    if file.read_at(&mut bytes, offset).map_err(Stop::Medium)? < len {
-        return Err(short.into());
-    }
-    Ok(Piece { what: What::Chunk, bytes })
+    bytes.resize(len, 0);
+    fill(file, &mut bytes, offset, &short)?;
+    Ok((false, bytes))
 }
 
-fn fill<const N: usize>(file: &dyn MediumFile, offset: u64, short: &SnapshotError) -> Result<[u8; N], Stop> {
-    let mut bytes = [0; N];
-    let found = file.read_at(&mut bytes, offset).map_err(Stop::Medium)?;
-    if found == N { Ok(bytes) } else { Err(short.clone().into()) }
+fn fill(file: &dyn MediumFile, bytes: &mut [u8], offset: u64, short: &SnapshotError) -> Result<(), Stop> {
+    let found = file.read_at(bytes, offset).map_err(Stop::Medium)?;
+    if found == bytes.len() { Ok(()) } else { Err(short.clone().into()) }
 }

@@ -3,6 +3,7 @@
 use crate::medium::{Medium, MediumFile};
 use crate::runs::error::RunError;
 use crate::runs::pages::Pages;
+use crate::runs::touched::Touched;
 use ottla_layout::BLOCK;
 use ottla_layout::Identity;
 use ottla_layout::run::{RunFault, RunFooter, RunId};
@@ -71,6 +72,7 @@ pub(crate) struct RunFiles {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) identity: Identity,
     pub(crate) pages: Pages,
+    pub(crate) touched: Touched,
     table: Mutex<Table>,
 }
 
@@ -81,7 +83,13 @@ impl RunFiles {
             last: numbers.last().copied().unwrap_or(0),
             ..Table::default()
         };
-        RunFiles { medium, identity, pages: Pages::default(), table: Mutex::new(table) }
+        RunFiles {
+            medium,
+            identity,
+            pages: Pages::default(),
+            touched: Touched::new(),
+            table: Mutex::new(table),
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

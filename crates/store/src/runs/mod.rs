@@ -11,6 +11,7 @@ mod pages;
 mod part;
 mod read;
 mod scan;
+mod touched;
 mod verify;
 mod writer;
 
@@ -37,7 +38,10 @@ const CHECKED: usize = 128;
 /// The runs of a log. Clones share everything.
 #[derive(Clone)]
 pub struct Runs {
-    shared: Arc<Shared>,
+    files: Arc<RunFiles>,
+    pool: Arc<Pool>,
+    /// The log, unless the folder is only looked at.
+    log: Option<Arc<Shared>>,
 }
 
 impl std::fmt::Debug for Runs {
@@ -48,30 +52,33 @@ impl std::fmt::Debug for Runs {
 
 impl Runs {
     pub(crate) fn new(shared: Arc<Shared>) -> Runs {
-        Runs { shared }
+        Runs { files: Arc::clone(&shared.files.runs), pool: Arc::clone(&shared.pool), log: Some(shared) }
     }
 
-    fn files(&self) -> &Arc<RunFiles> {
-        &self.shared.files.runs
+    /// The runs of a folder that is only looked at: nothing is freed.
+    pub(crate) fn of_folder(files: &Arc<RunFiles>) -> Runs {
+        Runs { files: Arc::clone(files), pool: Pool::new(4 << 20), log: None }
     }
 
-    fn pool(&self) -> &Arc<Pool> {
-        &self.shared.pool
+    fn free_later(&self, freed: Vec<Freed>) {
+        if let Some(log) = &self.log {
+            log.free_later(freed);
+        }
     }
 
     /// Numbers of the runs that are there, in order.
     pub fn list(&self) -> Vec<u64> {
-        self.files().list()
+        self.files.list()
     }
 
     /// A number that no run had since the folder was opened.
     pub fn next_number(&self) -> u64 {
-        self.files().next_number()
+        self.files.next_number()
     }
 
     /// Begins to write run `number`, which must be new.
     pub fn writer(&self, number: u64) -> Result<RunWriter, RunError> {
-        RunWriter::create(self.files(), self.pool(), number)
+        RunWriter::create(&self.files, &self.pool, number)
     }
 
     /// Reads whole batches of a part. Blocks while the medium reads.
@@ -104,27 +111,27 @@ impl Runs {
 
     /// The parts that run `number` was written with. Some may have been freed.
     pub fn parts(&self, number: u64) -> Result<Vec<RunRow>, RunError> {
-        verify::table(self.files(), number)
+        verify::table(&self.files, number)
     }
 
-    /// Reads all of a part and tells the first fault.
+    /// Reads all of a part and tells every fault.
     pub fn verify(&self, row: RunRow) -> PartReport {
-        verify::check_part(self.files(), self.pool(), row)
+        verify::check_part(&self.files, &self.pool, row)
     }
 
     fn view(&self, part: &RunPart) -> Result<PartView, RunError> {
-        PartView::open(self.files(), self.pool(), part)
+        PartView::open(&self.files, &self.pool, part)
     }
 
     /// Removes runs that nothing refers to any more, once all that was appended so far is durable.
     pub fn remove(&self, numbers: &[u64]) {
-        self.shared.free_later(numbers.iter().map(|number| Freed::Run(*number)).collect());
+        self.free_later(numbers.iter().map(|number| Freed::Run(*number)).collect());
     }
 
     /// Gives back the room of a range of run `number` that nothing refers to any more, once all that was appended so far is
     /// durable. Where the medium cannot do that, the room comes back with the run's end.
     pub fn punch(&self, number: u64, range: Range<u64>) {
-        self.shared.free_later(vec![Freed::Range(number, range)]);
+        self.free_later(vec![Freed::Range(number, range)]);
     }
 
     /// The bytes of a part in its run, directory included where it has pages: what [`Runs::punch`] can give back when the part is let go.
@@ -141,7 +148,7 @@ impl Runs {
             return Err(OpenError::Missing { file: run_name(*missing), why });
         }
         for number in referenced.iter().rev().take(CHECKED) {
-            self.files().open(*number).map_err(|error| match error {
+            self.files.open(*number).map_err(|error| match error {
                 RunError::Damaged { file, offset, what } => OpenError::Damaged { file, offset, what },
                 RunError::Medium { file, source, .. } => OpenError::Medium { file, doing: "opening", source },
                 other => OpenError::Missing { file: run_name(*number), why: other.to_string() },
@@ -150,7 +157,7 @@ impl Runs {
         let surplus: Vec<u64> = found.difference(referenced).copied().collect();
         for number in &surplus {
             let file = run_name(*number);
-            self.files().retire(*number).map_err(OpenError::medium(&file, "removing"))?;
+            self.files.retire(*number).map_err(OpenError::medium(&file, "removing"))?;
         }
         Ok(surplus)
     }

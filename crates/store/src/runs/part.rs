@@ -10,6 +10,11 @@ use ottla_types::record::RunPart;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Reads of fewer bytes go through the page cache: the system reads ahead for them.
+const LARGE: u64 = 128 << 10;
+/// Bytes by which a buffer can be off a block without making copies slow.
+const SHIFT: usize = 64;
+
 /// The bytes of a part in its file, directory included, but for that of a small part.
 pub(crate) fn extent(part: &RunPart) -> Range<u64> {
     let directory = match part.pages {
@@ -46,10 +51,12 @@ pub(crate) struct Window {
 /// How the medium is asked for bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// Through the page cache: others will want the same.
+    /// Through the page cache.
     Cache,
     /// In whole blocks, around the page cache where that is possible: nobody else will want it soon.
     Blocks,
+    /// Around the page cache for the first reader of so much, through it for the second one.
+    Touch,
 }
 
 impl PartView {
@@ -161,6 +168,20 @@ impl PartView {
         Cursor { page: None, page_index: 0, index: 0 }
     }
 
+    /// Moves the cursor behind everything.
+    pub(crate) fn end(&self, cursor: &mut Cursor) {
+        *cursor = Cursor { page: None, page_index: self.pages(), index: 0 };
+    }
+
+    /// Moves a cursor that got no further than `before` behind what stopped it: a page that cannot be read.
+    pub(crate) fn skip_if_at(&self, cursor: &mut Cursor, before: &Cursor) {
+        let stuck =
+            cursor.page.is_none() || (cursor.page_index, cursor.index) == (before.page_index, before.index);
+        if stuck {
+            *cursor = Cursor { page: None, page_index: cursor.page_index + 1, index: 0 };
+        }
+    }
+
     /// The stretch behind the cursor.
     pub(crate) fn peek(&self, cursor: &mut Cursor) -> Result<Option<Stretch>, RunError> {
         loop {
@@ -189,7 +210,13 @@ impl PartView {
         wanted: impl Fn(&Stretch) -> bool,
     ) -> Result<Option<Window>, RunError> {
         let mut stretches: Vec<Stretch> = Vec::new();
-        while let Some(stretch) = self.peek(cursor)? {
+        loop {
+            let stretch = match self.peek(cursor) {
+                Ok(Some(stretch)) => stretch,
+                Err(error) if stretches.is_empty() => return Err(error),
+                // What was found comes first.
+                Ok(None) | Err(_) => break,
+            };
             let fits = stretches.first().is_none_or(|first| stretch.end - first.place <= max_bytes);
             if !fits || !wanted(&stretch) {
                 break;
@@ -212,15 +239,22 @@ impl PartView {
             let at = |place: u64| (place - self.part.data) as usize;
             return Ok(all.slice(at(range.start)..at(range.end)));
         }
-        let wide = match via {
-            Via::Cache => range.clone(),
-            Via::Blocks => range.start / BLOCK * BLOCK..align_up(range.end),
+        let blocks = match via {
+            Via::Cache => false,
+            Via::Blocks => true,
+            Via::Touch => {
+                range.end - range.start >= LARGE && !self.files.touched.touch(self.part.run, &range)
+            }
         };
-        let len = (wide.end - wide.start) as usize;
+        let wide = if blocks { range.start / BLOCK * BLOCK..align_up(range.end) } else { range.clone() };
+        // A buffer that does not begin with a block keeps a read that happens to be in whole blocks in the page cache.
+        let shift = if !blocks && range.start.is_multiple_of(BLOCK) { SHIFT } else { 0 };
+        let len = shift + (wide.end - wide.start) as usize;
         let mut buffer = self.pool.take(len);
         buffer.resize_for_read(len);
-        self.run.fill(buffer.as_mut(), wide.start).map_err(|error| self.judge(error))?;
-        let from = (range.start - wide.start) as usize;
+        let target = buffer.as_mut().get_mut(shift..).unwrap_or_default();
+        self.run.fill(target, wide.start).map_err(|error| self.judge(error))?;
+        let from = shift + (range.start - wide.start) as usize;
         Ok(Bytes::from_owner(buffer).slice(from..from + (range.end - range.start) as usize))
     }
 

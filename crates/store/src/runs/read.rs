@@ -1,13 +1,16 @@
 //! Reads for consumers: slices of whole batches, and lookups by time.
 
 use crate::runs::error::RunError;
-use crate::runs::part::{PartView, Via, Window};
+use crate::runs::part::{Cursor, PartView, Via, Window};
 use bytes::Bytes;
 use ottla_layout::run::BatchHead;
 use ottla_types::{Millis, Offset};
 
 /// Bytes that are searched at once when the directory cannot tell where.
 const SEARCHED: u64 = 256 << 10;
+
+/// Bytes by which a large read stays below what was asked for.
+const MARGIN: usize = 8 << 10;
 
 /// What is wanted of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,10 +102,12 @@ impl PartView {
             last: Offset(wanted.from.0.saturating_sub(1)),
             complete: true,
         };
+        // Whole blocks around it then fit into a buffer of the size that was asked for.
+        let margin = if wanted.max_bytes > MARGIN * 8 { MARGIN } else { 0 };
+        let max = (wanted.max_bytes - margin) as u64;
         let before_end = |stretch: &ottla_layout::run::Stretch| stretch.base_offset < wanted.to;
         loop {
-            let max = wanted.max_bytes as u64;
-            let Some(window) = self.window(&mut cursor, max, Via::Cache, before_end)? else {
+            let Some(window) = self.window(&mut cursor, max, Via::Touch, before_end)? else {
                 return Ok(nothing);
             };
             let (first, last) = (nothing.first, nothing.last);
@@ -112,8 +117,7 @@ impl PartView {
             if empty && !taking.full && !taking.past {
                 continue;
             }
-            let more = taking.full
-                || (!taking.past && self.peek(&mut cursor)?.is_some_and(|next| before_end(&next)));
+            let more = taking.full || (!taking.past && self.goes_on(&mut cursor, wanted.to));
             return Ok(Slice {
                 bytes: window.bytes.slice(taking.start..taking.end),
                 first: taking.first,
@@ -121,6 +125,11 @@ impl PartView {
                 complete: !more,
             });
         }
+    }
+
+    /// Whether there is more before `to`. A damaged page is more: the next read meets it.
+    fn goes_on(&self, cursor: &mut Cursor, to: Offset) -> bool {
+        self.peek(cursor).map_or(true, |next| next.is_some_and(|next| next.base_offset < to))
     }
 
     pub(crate) fn find_time(

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 /// Bytes that are read at once.
 const PIECE: u64 = 1 << 20;
+/// Stretches that are read one by one after a fault: more than are read at once.
+const CAREFUL: usize = 300;
 
 /// Gives the batches of a part in order, each with its checksum checked.
 pub struct PartScan {
@@ -15,6 +17,8 @@ pub struct PartScan {
     cursor: Cursor,
     window: Option<Window>,
     heads: VecDeque<(usize, BatchHead)>,
+    /// Stretches that are read one by one, because something in them is damaged.
+    careful: usize,
 }
 
 impl std::fmt::Debug for PartScan {
@@ -25,10 +29,10 @@ impl std::fmt::Debug for PartScan {
 
 impl PartScan {
     pub(crate) fn new(view: PartView) -> PartScan {
-        PartScan { cursor: view.begin(), view, window: None, heads: VecDeque::new() }
+        PartScan { cursor: view.begin(), view, window: None, heads: VecDeque::new(), careful: 0 }
     }
 
-    /// The next batch; nothing behind the last one.
+    /// The next batch; nothing behind the last one. After an error it goes on with what follows what is damaged.
     pub fn next_batch(&mut self) -> Result<Option<PartBatch>, RunError> {
         if self.heads.is_empty() && !self.load()? {
             return Ok(None);
@@ -44,9 +48,34 @@ impl PartScan {
         Err(self.view.damaged(place, "the checksum of a batch does not match"))
     }
 
+    /// Reads the next window; false behind the last one.
     fn load(&mut self) -> Result<bool, RunError> {
         self.window = None;
-        let window = self.view.window(&mut self.cursor, PIECE, Via::Blocks, |_| true)?;
+        loop {
+            let before = self.cursor.clone();
+            let piece = if self.careful > 0 { 0 } else { PIECE };
+            self.careful = self.careful.saturating_sub(1);
+            match self.load_piece(piece) {
+                Err(RunError::Gone { file }) => {
+                    self.view.end(&mut self.cursor);
+                    return Err(RunError::Gone { file });
+                }
+                Err(_) if piece > 0 => {
+                    self.cursor = before;
+                    self.careful = CAREFUL;
+                }
+                Err(error) => {
+                    self.view.skip_if_at(&mut self.cursor, &before);
+                    return Err(error);
+                }
+                Ok(found) => return Ok(found),
+            }
+        }
+    }
+
+    fn load_piece(&mut self, max_bytes: u64) -> Result<bool, RunError> {
+        self.heads.clear();
+        let window = self.view.window(&mut self.cursor, max_bytes, Via::Blocks, |_| true)?;
         let Some(window) = window else {
             return Ok(false);
         };

@@ -2,10 +2,11 @@
 
 use crate::buffer::Pool;
 use crate::runs::error::RunError;
-use crate::runs::files::RunFiles;
-use crate::runs::part::PartView;
+use crate::runs::files::{RunFiles, run_name};
+use crate::runs::part::{PartView, extent};
 use crate::runs::scan::PartScan;
 use ottla_layout::run::RunRow;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A part of a run and what was found of it.
@@ -15,8 +16,10 @@ pub struct PartReport {
     pub row: RunRow,
     /// Batches that were read without a fault.
     pub batches: u64,
-    /// The first fault.
-    pub fault: Option<RunError>,
+    /// The faults, by place. Between the batches around one, offsets may be lost.
+    pub faults: Vec<RunError>,
+    /// Only zeros are there: the part was freed, which is right if the log does not refer to it any more.
+    pub freed: bool,
 }
 
 /// Reads the table of parts of a run.
@@ -29,21 +32,47 @@ pub(crate) fn table(files: &RunFiles, number: u64) -> Result<Vec<RunRow>, RunErr
 
 /// Reads all of a part.
 pub(crate) fn check_part(files: &Arc<RunFiles>, pool: &Arc<Pool>, row: RunRow) -> PartReport {
-    let mut report = PartReport { row, batches: 0, fault: None };
-    let mut bytes = 0;
-    let mut read = || -> Result<(), RunError> {
-        let mut scan = PartScan::new(PartView::open(files, pool, &row.part)?);
-        while let Some(batch) = scan.next_batch()? {
-            report.batches += 1;
-            bytes += batch.bytes.len() as u64;
-        }
-        Ok(())
-    };
-    report.fault = read().err();
-    if report.fault.is_none() && bytes != row.part.bytes {
-        let what = format!("the directory tells of {bytes} bytes, the part has {}", row.part.bytes);
-        let file = crate::runs::files::run_name(row.part.run);
-        report.fault = Some(RunError::Damaged { file, offset: row.part.directory, what });
+    let mut report = PartReport { row, batches: 0, faults: Vec::new(), freed: false };
+    match PartView::open(files, pool, &row.part) {
+        Ok(view) => report.read(PartScan::new(view)),
+        Err(error) => report.faults.push(error),
     }
+    report.freed = !report.faults.is_empty() && is_zero(files, &row).unwrap_or(false);
     report
+}
+
+impl PartReport {
+    fn read(&mut self, mut scan: PartScan) {
+        let mut bytes = 0;
+        loop {
+            match scan.next_batch() {
+                Ok(Some(batch)) => {
+                    self.batches += 1;
+                    bytes += batch.bytes.len() as u64;
+                }
+                Ok(None) => break,
+                Err(error) => self.faults.push(error),
+            }
+        }
+        let part = &self.row.part;
+        if self.faults.is_empty() && bytes != part.bytes {
+            let what = format!("the directory tells of {bytes} bytes, the part has {}", part.bytes);
+            self.faults.push(RunError::Damaged { file: run_name(part.run), offset: part.directory, what });
+        }
+    }
+}
+
+fn is_zero(files: &RunFiles, row: &RunRow) -> Result<bool, RunError> {
+    let run = files.open(row.part.run)?;
+    let mut block = vec![0; 64 << 10];
+    let Range { mut start, end } = extent(&row.part);
+    while start < end.min(run.footer.length) {
+        let piece = (end - start).min(block.len() as u64) as usize;
+        run.fill(&mut block[..piece], start)?;
+        if block[..piece].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        start += piece as u64;
+    }
+    Ok(true)
 }

@@ -2,8 +2,12 @@
 
 use crate::common::{bare, batch, open, open_on, open_with, quiet, small, stored};
 use ottla_store::testing::FaultMedium;
-use ottla_store::{AppendError, DiskMedium, Durability, Hooks, MemoryMedium, OpenError, Options, Room};
+use ottla_store::{
+    AppendError, DiskMedium, Durability, Hooks, Log, MemoryMedium, OpenError, Options, Replayed, Room,
+    SnapshotFailure,
+};
 use ottla_types::LogPosition;
+use ottla_types::record::LogRecord;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -229,6 +233,68 @@ fn t_256_two_snapshots_are_kept_and_a_damaged_one_is_passed_over() {
     opened.log.snapshotter().write(opened.log.end(), &mut (0..=4).map(small)).unwrap();
     assert!(medium.contents(&snapshots[1]).is_empty(), "the damaged one goes when there is a new one");
     assert!(!medium.contents(&snapshots[0]).is_empty(), "the good one stays");
+}
+
+/// Everything that a folder gives back, in order.
+fn order(medium: &FaultMedium) -> Result<Vec<LogRecord>, OpenError> {
+    let mut order = Vec::new();
+    Log::open(Arc::new(medium.clone()), quiet(), Hooks::none(), &mut |one| match one {
+        Replayed::Snapshot(row) => order.push(row),
+        Replayed::Entry(_, record) => order.push(record),
+    })?;
+    Ok(order)
+}
+
+#[test]
+fn the_pieces_of_a_snapshot_come_back_between_the_records_where_they_were_taken() {
+    let medium = FaultMedium::new(1);
+    let (mut opened, _) = open(&medium, quiet()).unwrap();
+    opened.log.append(&small(0)).unwrap();
+    let mut writer = opened.log.snapshotter().begin(opened.log.end()).unwrap();
+    let (mut row, mut expected) = (100, Vec::new());
+    for (records, rows) in [(0, 2), (2, 1), (0, 1), (1, 0), (3, 2)] {
+        for number in 1..=records {
+            opened.log.append(&small(number)).unwrap();
+            expected.push(small(number));
+        }
+        if records == 2 {
+            opened.log.flush().unwrap();
+        }
+        let rows: Vec<_> = (0..rows).map(|number| small(row + number)).collect();
+        row += 10;
+        writer.piece(opened.log.end(), &mut rows.iter().cloned()).unwrap();
+        expected.extend(rows);
+    }
+    assert!(matches!(writer.finish(), Err(SnapshotFailure::NotDurable { .. })));
+    assert!(!medium.files().iter().any(|(name, _)| name.starts_with("snapshot-") && !name.ends_with(".tmp")));
+    opened.log.flush().unwrap();
+    writer.finish().unwrap();
+    opened.log.append(&small(9)).unwrap();
+    expected.push(small(9));
+    opened.log.close().unwrap();
+    assert_eq!(order(&medium).unwrap(), expected);
+}
+
+#[test]
+fn a_log_that_ends_before_the_last_piece_of_its_snapshot_is_refused() {
+    let medium = FaultMedium::new(1);
+    let (mut opened, _) = open(&medium, quiet()).unwrap();
+    opened.log.append(&small(0)).unwrap();
+    opened.log.flush().unwrap();
+    let mut writer = opened.log.snapshotter().begin(opened.log.end()).unwrap();
+    writer.piece(opened.log.end(), &mut std::iter::once(small(10))).unwrap();
+    let lost = opened.log.append(&small(1)).unwrap();
+    writer.piece(opened.log.end(), &mut std::iter::once(small(11))).unwrap();
+    opened.log.flush().unwrap();
+    writer.finish().unwrap();
+    let copy = medium.fork(0);
+    assert_eq!(order(&copy).unwrap(), [small(10), small(1), small(11)]);
+    // The last group is gone as if it had never been written.
+    let group = lost.position.0 / 4096 * 4096;
+    medium.damage("segment-000000000000", group as usize, &[0; 4096]);
+    drop(opened);
+    let error = order(&medium.restart()).unwrap_err().to_string();
+    assert!(error.contains("a snapshot shows that the log went on"), "{error}");
 }
 
 #[test]

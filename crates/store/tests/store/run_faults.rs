@@ -79,7 +79,7 @@ fn check_if_there(runs: &Runs, what: &str) {
     for (row, sizes) in rows.iter().zip(parts()) {
         let read = runs.read(&row.part, all()).map(|slice| slice.bytes.to_vec());
         assert_eq!(read.unwrap_or_default(), bytes_of(&sizes), "{what}");
-        assert!(runs.verify(*row).fault.is_none(), "{what}");
+        assert!(runs.verify(*row).faults.is_empty(), "{what}");
     }
 }
 
@@ -288,6 +288,68 @@ fn a_lost_or_misplaced_block_of_a_run_gives_right_data_or_is_named() {
         refused += check_damaged(&copy, &parts, &sizes, &format!("misplaced at {at}"));
     }
     assert!(refused > 100, "{refused}");
+}
+
+/// Offsets of the batches that a scan still gives, and how many errors it has.
+fn scan_past_damage(runs: &Runs, part: &RunPart) -> (Vec<i64>, usize) {
+    let Ok(mut scan) = runs.scan(part) else {
+        unreachable!("the ends of the run are whole");
+    };
+    let (mut found, mut errors) = (Vec::new(), 0);
+    loop {
+        match scan.next_batch() {
+            Ok(Some(batch)) => found.push(batch.base_offset.0),
+            Ok(None) => return (found, errors),
+            Err(_) => errors += 1,
+        }
+    }
+}
+
+#[test]
+fn a_scan_goes_on_behind_what_is_damaged() {
+    let medium = FaultMedium::new(1);
+    let sizes = mixed(600, 9000);
+    let part = write(&log_with(&medium, quiet()).runs(), RUN, std::slice::from_ref(&sizes)).unwrap()[0];
+    assert_eq!(part.pages, 3);
+    let all: Vec<i64> = sizes.iter().map(|batch| batch.0).collect();
+    let place = |index: usize| part.data as usize + sizes[..index].iter().map(|batch| batch.3).sum::<usize>();
+    // Records of a batch; the head of one; the second page; the first and the last page.
+    let pages = part.directory as usize;
+    let cases: [(&[usize], usize, usize); 4] = [
+        (&[place(100) + 70], 1, 1),
+        (&[place(7) + 3, place(300) + 13], 2, 2),
+        (&[pages + 5000], 130, 1),
+        (&[pages + 100, pages + 8292], 100, 2),
+    ];
+    for (places, least, errors) in cases {
+        let copy = medium.fork(1);
+        for at in places {
+            copy.damage(NAME, *at, &[medium.contents(NAME)[*at] ^ 1]);
+        }
+        let log = log_with(&copy, quiet());
+        let (found, seen) = scan_past_damage(&log.runs(), &part);
+        assert_eq!(seen, errors, "{places:?}");
+        let lost = all.len() - found.len();
+        assert!(lost >= least && lost < all.len(), "{places:?}: {lost} are lost");
+        assert!(found.is_sorted() && found.iter().all(|base| all.contains(base)));
+        let report = log.runs().verify(log.runs().parts(RUN).unwrap()[0]);
+        assert_eq!((report.faults.len(), report.batches as usize), (errors, found.len()));
+        assert!(!report.freed);
+    }
+}
+
+#[test]
+fn a_freed_part_is_told_from_a_damaged_one() {
+    let (medium, parts, _) = folder();
+    let mut log = log_with(&medium, quiet());
+    log.runs().punch(RUN, Runs::extent(&parts[1]));
+    log.append(&small(1)).unwrap();
+    log.flush().unwrap();
+    drop(log);
+    let folder = ottla_store::inspect::Folder::open(std::sync::Arc::new(medium.restart())).unwrap();
+    let rows = folder.runs().parts(RUN).unwrap();
+    let freed: Vec<bool> = rows.iter().map(|row| folder.runs().verify(*row).freed).collect();
+    assert_eq!(freed, [false, true]);
 }
 
 #[test]

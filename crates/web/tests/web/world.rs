@@ -4,7 +4,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use bytes::Bytes;
-use ottla_broker::host::{self, Host, HostOptions};
+use ottla_broker::host::{self, Host, HostOptions, Snapshots};
 use ottla_broker::{Advertised, Context, Limits, Server};
 use ottla_client::{Client, GroupOffset, Membership, Node, Producer, ProducerOptions, Record};
 use ottla_core::config::Settings;
@@ -57,7 +57,7 @@ impl World {
             settings: Settings::default(),
             log: Options::memory(),
             cluster_id: "ottla-test-cluster-id0".to_owned(),
-            snapshot_every: 1 << 20,
+            snapshots: Snapshots::every(1 << 20),
         };
         let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
         let advertised = Advertised { host: "127.0.0.1".to_owned(), port: 0 };

@@ -71,7 +71,7 @@ pub(super) fn prepare(sides: &[Side]) -> Result<(), String> {
 }
 
 /// The program with the raw client and the null broker.
-pub(super) fn raw_binary() -> PathBuf {
+pub(in crate::bench) fn raw_binary() -> PathBuf {
     process::root().join("target/release/ottla-bench")
 }
 

@@ -6,7 +6,7 @@ use crate::rules::ends::state;
 use crate::rules::produce::{codes, sound};
 use crate::transactions::{Owner, end, init, owner, write};
 use crate::world::Peer;
-use ottla_broker::host::{self, Host, HostOptions};
+use ottla_broker::host::{self, Host, HostOptions, Snapshots};
 use ottla_broker::{Advertised, Context, Limits, Server};
 use ottla_core::config::Settings;
 use ottla_store::Options;
@@ -35,7 +35,7 @@ impl Node {
             settings: Settings::default(),
             log: Options { segment_size: 1 << 20, recent: 0, zero_fill: false, ..Options::disk() },
             cluster_id: "ottla-test-cluster-id0".to_owned(),
-            snapshot_every: u64::MAX,
+            snapshots: Snapshots::every(u64::MAX),
         };
         let started = host::start(Arc::new(medium.clone()), options).unwrap();
         let advertised = Advertised { host: "localhost".to_owned(), port: 0 };

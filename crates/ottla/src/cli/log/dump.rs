@@ -146,18 +146,21 @@ impl Printer<'_> {
 
     fn snapshot(&mut self, folder: &Folder, position: u64) -> Result<(), Failure> {
         let name = Folder::snapshot_name(position);
+        let mut version = 0;
         folder.snapshot(position, &mut |found| match found {
-            SnapshotFound::Header { bytes } => {
+            SnapshotFound::Header { format, bytes } => {
+                version = format;
                 let bytes = Bytes::copy_from_slice(bytes);
                 let head = Head { file: &name, offset: 0, what: "snapshot" };
                 let text = format!("of position {position}");
                 self.part(&head, &text, &explain::snapshot_header(&bytes), &bytes)
             }
-            SnapshotFound::Chunk { offset, bytes, entries } => {
+            SnapshotFound::Chunk { offset, bytes, position, entries } => {
                 let whole = Bytes::copy_from_slice(bytes);
                 let head = Head { file: &name, offset, what: "chunk" };
-                let text = format!("{}, {} bytes", line::counted(entries.len(), "row"), bytes.len());
-                self.part(&head, &text, &explain::chunk_header(bytes), &whole)?;
+                let rows = line::counted(entries.len(), "row");
+                let text = format!("of position {position}, {rows}, {} bytes", bytes.len());
+                self.part(&head, &text, &explain::chunk_header(version, bytes), &whole)?;
                 for (at, entry) in entries {
                     let within = (at - offset) as usize;
                     let bytes = whole.slice(within..within + entry.len());
@@ -168,7 +171,7 @@ impl Printer<'_> {
             SnapshotFound::End { offset, bytes } => {
                 let bytes = Bytes::copy_from_slice(bytes);
                 let head = Head { file: &name, offset, what: "end" };
-                self.part(&head, "of the snapshot", &explain::chunk_header(&bytes), &bytes)
+                self.part(&head, "of the snapshot", &explain::chunk_header(version, &bytes), &bytes)
             }
             SnapshotFound::Damage { offset, reason } => self.damage(&name, offset, &reason),
         })

@@ -1,0 +1,156 @@
+//! A snapshot on its way to the disk: pieces of the state, taken in turns of the machine, written beside it.
+//!
+//! ```text
+//!   machine   take a piece          take a piece                    done: free segments
+//!                  │     ▲ next          │     ▲ next                    ▲
+//!   pen            ▼ write               ▼ write … the last one: sync, read back, name
+//! ```
+//! One piece is under way at a time: so the machine takes the next when there is a hand for it, and between two pieces it does
+//! what else is to be done.
+
+use super::Command;
+use super::seat::Mailbox;
+use ottla_core::Shard;
+use ottla_store::{Log, SnapshotFailure, SnapshotWriter, Snapshotter};
+use ottla_types::record::{LogRecord, SnapshotUnit};
+use ottla_types::{LogPosition, Millis};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// When snapshots are written, and in what pieces.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshots {
+    /// After so many bytes of log.
+    pub every: u64,
+    /// After so long, if the log has grown by as much as the last snapshot took.
+    pub after: Millis,
+    /// Rows and what they hold, counted, that one turn takes.
+    pub piece: usize,
+}
+
+impl Snapshots {
+    /// A snapshot after so many bytes of log, or a minute.
+    pub fn every(bytes: u64) -> Snapshots {
+        // A piece takes the machine some hundred microseconds.
+        Snapshots { every: bytes, after: Millis(60_000), piece: 1024 }
+    }
+}
+
+/// Rows of the state as it was when the log ended at `position`.
+struct Piece {
+    position: LogPosition,
+    rows: Vec<LogRecord>,
+    /// With these the snapshot is whole.
+    last: bool,
+}
+
+/// Writes the pieces of one snapshot.
+struct Pen {
+    snapshotter: Snapshotter,
+    writer: Option<SnapshotWriter>,
+    /// All pieces are written; what remains is to end the snapshot when the log is durable.
+    ending: bool,
+    commands: Mailbox,
+}
+
+impl Pen {
+    /// Writes a piece and tells the machine: that the next is wanted, or how the snapshot ended.
+    fn write(&mut self, piece: Piece) {
+        self.ending = piece.last;
+        match self.try_write(piece) {
+            Ok(()) if self.ending => self.end(),
+            Ok(()) => self.commands.report(Command::SnapshotPiece),
+            Err(failure) => self.commands.report(Command::SnapshotWritten(Err(failure.to_string()))),
+        }
+    }
+
+    fn try_write(&mut self, piece: Piece) -> Result<(), SnapshotFailure> {
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.snapshotter.begin(piece.position)?,
+        };
+        writer.piece(piece.position, &mut piece.rows.into_iter())?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    /// Ends the snapshot; a log without threads may have to write first.
+    fn end(&mut self) {
+        let Some(writer) = &mut self.writer else { return };
+        let ended = match writer.finish() {
+            Err(SnapshotFailure::NotDurable { .. }) => return,
+            ended => ended.map_err(|failure| failure.to_string()),
+        };
+        self.writer = None;
+        self.commands.report(Command::SnapshotWritten(ended));
+    }
+}
+
+/// Where pieces go.
+enum Desk {
+    /// To a thread of their own.
+    Thread(Sender<Piece>),
+    /// They wait for [`Taking::work`].
+    Caller(Box<Pen>, Option<Piece>),
+}
+
+/// A snapshot that is being taken.
+pub(super) struct Taking {
+    desk: Desk,
+    most: usize,
+    reached: Option<SnapshotUnit>,
+}
+
+impl Taking {
+    /// Begins a snapshot with its first piece.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(super) fn begin(
+        snapshotter: Snapshotter,
+        commands: Mailbox,
+        threads: bool,
+        most: usize,
+    ) -> std::io::Result<Taking> {
+        let pen = Pen { snapshotter, writer: None, ending: false, commands };
+        let desk = if threads { Desk::Thread(spawn(pen)?) } else { Desk::Caller(Box::new(pen), None) };
+        Ok(Taking { desk, most, reached: None })
+    }
+
+    /// Takes the next piece of the state as it is now.
+    pub(super) fn take(&mut self, shard: &Shard, log: &Log) {
+        let (rows, reached) = shard.snapshot_piece(self.reached.as_ref(), self.most);
+        let piece = Piece { position: log.end(), rows, last: reached == SnapshotUnit::All };
+        self.reached = Some(reached);
+        match &mut self.desk {
+            // A thread that is gone has reported how the snapshot ended.
+            Desk::Thread(pieces) => pieces.send(piece).unwrap_or(()),
+            Desk::Caller(_, waiting) => *waiting = Some(piece),
+        }
+    }
+
+    /// Whether there is something for [`Taking::work`].
+    pub(super) fn has_work(&self) -> bool {
+        match &self.desk {
+            Desk::Thread(_) => false,
+            Desk::Caller(pen, waiting) => waiting.is_some() || (pen.ending && pen.writer.is_some()),
+        }
+    }
+
+    /// Writes the piece that waits, or ends the snapshot if the log is durable.
+    pub(super) fn work(&mut self) {
+        if let Desk::Caller(pen, waiting) = &mut self.desk {
+            match waiting.take() {
+                Some(piece) => pen.write(piece),
+                None if pen.ending => pen.end(),
+                None => {}
+            }
+        }
+    }
+}
+
+fn spawn(mut pen: Pen) -> std::io::Result<Sender<Piece>> {
+    let (sender, pieces): (Sender<Piece>, Receiver<Piece>) = channel();
+    let write = move || pieces.into_iter().for_each(|piece| pen.write(piece));
+    std::thread::Builder::new().name("ottla-snapshot".to_owned()).spawn(write)?;
+    Ok(sender)
+}

@@ -1,0 +1,165 @@
+//! `cargo xtask bench data`: produce and fetch, Ottla beside Apache Kafka and beside a sink that is the limit, in rounds that interleave.
+//! Within a round each cell is measured on one side after the other, seconds apart, so that a slow minute strikes all of them.
+
+use std::time::Instant;
+
+use cells::{Cell, Shape};
+use figures::Figures;
+use sides::{Running, Side};
+
+use crate::{e2e, process};
+
+mod cells;
+mod figures;
+mod measure;
+mod report;
+mod sides;
+
+/// How much to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Rounds; each measures every cell on every side once.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Milliseconds that a cell is measured for in a round.
+    #[arg(long, default_value_t = 1000)]
+    millis: u64,
+    /// Only these shapes.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Shape>,
+    /// Only these brokers and limits.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    sides: Vec<Side>,
+    /// Only cells whose name contains this text.
+    #[arg(long)]
+    cell: Option<String>,
+    /// Also measure this build of Ottla, as the sides other-disk and other-os.
+    #[arg(long, value_name = "PROGRAM")]
+    other: Option<std::path::PathBuf>,
+    /// Measure the programs below target/release as they are, without building them.
+    #[arg(long)]
+    no_build: bool,
+    /// Write the figures to docs/benchmarks.md.
+    #[arg(long)]
+    docs: bool,
+}
+
+/// How long a measurement takes.
+struct Pace {
+    millis: u64,
+    /// Milliseconds of the same load before the clock starts.
+    warm: u64,
+    /// Bytes after which a measurement ends early.
+    bytes: u64,
+}
+
+/// Bytes that a measurement writes at most after its warm-up.
+const MOST_BYTES: u64 = 1 << 30;
+
+pub(super) fn run(options: &Options) -> Result<(), String> {
+    let started = Instant::now();
+    let shapes: Vec<Shape> = Shape::ALL
+        .into_iter()
+        .filter(|shape| options.only.is_empty() || options.only.contains(shape))
+        .collect();
+    prepare(options)?;
+    let prepared = started.elapsed();
+    let mut bench = Bench { options, kafkas: Vec::new(), figures: Figures::default(), started };
+    let mut measured = Vec::new();
+    for shape in shapes {
+        let cells = options.cells(shape);
+        bench.shape(shape, &cells)?;
+        measured.push((shape, cells));
+    }
+    let run = report::Run { options, measured, prepared, whole: started.elapsed() };
+    let text = report::text(&bench.figures, &run);
+    println!("{text}");
+    if options.docs { super::page::write(report::TITLE, &text) } else { Ok(()) }
+}
+
+/// Builds and fetches what is measured, and the programs that measure.
+fn prepare(options: &Options) -> Result<(), String> {
+    if options.no_build {
+        return Ok(());
+    }
+    e2e::build_ottla()?;
+    process::run(&process::root(), &["cargo", "build", "--release", "-p", "ottla-bench"])?;
+    Ok(())
+}
+
+impl Options {
+    /// The cells of a shape that were asked for, on the sides that were.
+    fn cells(&self, shape: Shape) -> Vec<Cell> {
+        let mut cells = shape.cells();
+        cells.retain(|cell| self.cell.as_ref().is_none_or(|text| cell.name.contains(text)));
+        for cell in &mut cells {
+            if self.other.is_some() {
+                cell.sides.extend(cell.sides.clone().into_iter().filter_map(Side::other));
+            }
+            cell.sides.retain(|side| self.sides.is_empty() || self.sides.contains(side));
+        }
+        cells.retain(|cell| !cell.sides.is_empty());
+        cells
+    }
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    /// Apache Kafka takes seconds to start and to become fast, and gives the space of topics back: it stays up.
+    kafkas: Vec<Running>,
+    figures: Figures,
+    started: Instant,
+}
+
+impl Bench<'_> {
+    /// Measures a shape in all rounds. Ottla and the sinks are started anew for it.
+    fn shape(&mut self, shape: Shape, cells: &[Cell]) -> Result<(), String> {
+        let mut sides: Vec<Side> = cells.iter().flat_map(|cell| cell.sides.iter().copied()).collect();
+        sides.sort();
+        sides.dedup();
+        let other = self.options.other.as_deref();
+        let mut others = Vec::new();
+        for side in sides {
+            if !side.is_kafka() {
+                others.push(Running::start(side, other)?);
+            } else if self.kafkas.iter().all(|kafka| kafka.side != side) {
+                self.kafkas.push(warm(Running::start(side, other)?)?);
+            }
+        }
+        let rounds = self.options.rounds;
+        for round in 0..rounds {
+            for cell in cells {
+                self.cell(cell, &others, round);
+            }
+            let seconds = self.started.elapsed().as_secs();
+            eprintln!("bench: {shape:?}, round {} of {rounds} done after {seconds} s", round + 1);
+        }
+        Ok(())
+    }
+
+    /// Measures a cell on each side, beginning with another one in each round.
+    fn cell(&mut self, cell: &Cell, others: &[Running], round: usize) {
+        let pace = Pace { millis: self.options.millis, warm: 300, bytes: MOST_BYTES };
+        let count = cell.sides.len();
+        for side in cell.sides.iter().cycle().skip(round % count).take(count) {
+            let mut brokers = self.kafkas.iter().chain(others);
+            let Some(broker) = brokers.find(|broker| broker.side == *side) else { continue };
+            match measure::measure(cell, broker, &pace) {
+                Ok(sample) => self.figures.add(&cell.name, *side, round, sample),
+                Err(why) => {
+                    eprintln!("bench: {}, {}: {why}", side.title(), cell.name);
+                    self.figures.failed(&cell.name, *side);
+                }
+            }
+        }
+    }
+}
+
+/// Gives Java's compiler time to do its work.
+fn warm(broker: Running) -> Result<Running, String> {
+    let pace = Pace { millis: 1500, warm: 0, bytes: MOST_BYTES };
+    for cell in Shape::P2.cells().iter().filter(|cell| cell.name.contains("KiB")) {
+        measure::measure(cell, &broker, &pace)?;
+    }
+    Ok(broker)
+}

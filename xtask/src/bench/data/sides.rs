@@ -1,0 +1,192 @@
+//! The brokers that a shape is measured on, side by side.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::bench::peers;
+use crate::bench::txn::brokers::raw_binary;
+use crate::e2e::raw;
+use crate::kafka;
+use crate::process::{self, Guard};
+
+/// A broker with a promise about what it acknowledges, or a limit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
+pub(super) enum Side {
+    /// Ottla as it is: nothing is acknowledged before fdatasync.
+    OttlaDisk,
+    /// Apache Kafka with log.flush.interval.messages=1: each append is flushed before it is acknowledged.
+    KafkaFlush,
+    /// Ottla with --durability os: acknowledged from the page cache.
+    OttlaOs,
+    /// Apache Kafka as it comes: acknowledged from the page cache.
+    KafkaCache,
+    /// The build of Ottla that --other names, synced.
+    OtherDisk,
+    /// The build of Ottla that --other names, from the page cache.
+    OtherOs,
+    /// The null sink: one write and one sync for all that has arrived; Fetch out of memory.
+    Sink,
+    /// The null sink that drops what it took; Fetch out of memory.
+    SinkDiscard,
+    /// The null sink with Fetch out of the page cache.
+    SinkFile,
+    /// The null sink with Fetch off the disk.
+    SinkCold,
+}
+
+impl Side {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Side::OttlaDisk => "Ottla, synced",
+            Side::KafkaFlush => "Kafka, flushed",
+            Side::OttlaOs => "Ottla, page cache",
+            Side::KafkaCache => "Kafka, page cache",
+            Side::OtherDisk => "the other Ottla, synced",
+            Side::OtherOs => "the other Ottla, page cache",
+            Side::Sink => "sink, synced",
+            Side::SinkDiscard => "sink, nothing kept",
+            Side::SinkFile => "sink, cached file",
+            Side::SinkCold => "sink, from disk",
+        }
+    }
+
+    pub(super) fn is_sink(self) -> bool {
+        matches!(self, Side::Sink | Side::SinkDiscard | Side::SinkFile | Side::SinkCold)
+    }
+
+    pub(super) fn is_kafka(self) -> bool {
+        matches!(self, Side::KafkaFlush | Side::KafkaCache)
+    }
+
+    pub(super) fn is_other(self) -> bool {
+        matches!(self, Side::OtherDisk | Side::OtherOs)
+    }
+
+    /// The same promise by the build that --other names.
+    pub(super) fn other(self) -> Option<Side> {
+        match self {
+            Side::OttlaDisk => Some(Side::OtherDisk),
+            Side::OttlaOs => Some(Side::OtherOs),
+            _ => None,
+        }
+    }
+
+    /// Whether it leaves pages for the system to write later.
+    pub(super) fn leaves_dirty_pages(self) -> bool {
+        matches!(self, Side::OttlaOs | Side::OtherOs | Side::KafkaCache)
+    }
+}
+
+/// A broker that runs, stopped when dropped.
+pub(super) struct Running {
+    pub(super) side: Side,
+    /// What clients are told.
+    pub(super) address: String,
+    pub(super) process: u32,
+    _alive: Alive,
+}
+
+enum Alive {
+    Child(#[expect(dead_code, reason = "held for its drop")] Guard),
+    Kafka(#[expect(dead_code, reason = "held for its drop")] kafka::Node),
+}
+
+impl Running {
+    /// Starts it with no data and waits until it answers; `other` is the program of the other Ottla.
+    pub(super) fn start(side: Side, other: Option<&Path>) -> Result<Running, String> {
+        let port = process::free_port()?;
+        let name = format!("data-{side:?}").to_lowercase();
+        if side.is_kafka() {
+            let folder = kafka::fresh_folder(&format!("node-bench-{name}"))?;
+            let node = start_kafka(side, port, &folder)?;
+            let address = format!("127.0.0.1:{port}");
+            return Ok(Running { side, address, process: node.id(), _alive: Alive::Kafka(node) });
+        }
+        let folder = peers::fresh(&name)?;
+        fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
+        let guard = Guard::start(&mut command(side, port, &folder, other)?)?;
+        let address =
+            if side.is_sink() { format!("null@127.0.0.1:{port}") } else { format!("127.0.0.1:{port}") };
+        let running = Running { side, address, process: guard.id(), _alive: Alive::Child(guard) };
+        running.await_ready(port)?;
+        Ok(running)
+    }
+
+    fn await_ready(&self, port: u16) -> Result<(), String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let answers = || match self.side.is_sink() {
+            true => std::net::TcpStream::connect(process::local(port)).map(drop).map_err(|e| e.to_string()),
+            false => raw::api_versions(process::local(port)).map(drop),
+        };
+        while let Err(why) = answers() {
+            if Instant::now() > deadline {
+                return Err(format!("{} does not answer: {why}", self.side.title()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Creates a topic and waits until it can be written to.
+    pub(super) fn create(&self, topic: &str, partitions: u32, config: &str) -> Result<(), String> {
+        self.topic(&["do=create", &format!("topic={topic}"), &format!("partitions={partitions}"), config])
+    }
+
+    /// Deletes a topic.
+    pub(super) fn delete(&self, topic: &str) -> Result<(), String> {
+        self.topic(&["do=delete", &format!("topic={topic}")])
+    }
+
+    fn topic(&self, words: &[&str]) -> Result<(), String> {
+        if self.side.is_sink() {
+            return Ok(());
+        }
+        let mut command = Command::new(raw_binary());
+        command.arg("topic").arg(format!("broker={}", self.address));
+        command.args(words.iter().filter(|word| !word.is_empty()));
+        let output = process::capture(&mut command, Duration::from_secs(180))?;
+        match output.status {
+            Some(status) if status.success() => Ok(()),
+            _ => Err(format!("{}: {}", self.side.title(), output.stderr.trim())),
+        }
+    }
+}
+
+fn start_kafka(side: Side, port: u16, folder: &Path) -> Result<kafka::Node, String> {
+    // Deleted topics give their space back at once, and retention is looked at as often as Ottla does.
+    let mut settings =
+        vec![("log.segment.delete.delay.ms", "200"), ("log.retention.check.interval.ms", "1000")];
+    if side == Side::KafkaFlush {
+        settings.push(("log.flush.interval.messages", "1"));
+    }
+    let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    kafka::start(&kafka::Options { port, advertised: port, folder: folder.to_path_buf(), settings })
+}
+
+fn command(side: Side, port: u16, folder: &Path, other: Option<&Path>) -> Result<Command, String> {
+    let data = folder.display().to_string();
+    let mut command = Command::new(raw_binary());
+    let (keep, reads) = match side {
+        Side::Sink => ("durable", "memory"),
+        Side::SinkDiscard => ("discard", "memory"),
+        Side::SinkFile => ("discard", "file"),
+        Side::SinkCold => ("discard", "cold"),
+        _ => return ottla(side, port, &data, other),
+    };
+    command.args(["sink", &port.to_string(), &data, keep, reads]).stdin(Stdio::null());
+    Ok(command)
+}
+
+fn ottla(side: Side, port: u16, data: &str, other: Option<&Path>) -> Result<Command, String> {
+    let durability = if matches!(side, Side::OttlaOs | Side::OtherOs) { "os" } else { "disk" };
+    let more = ["--http", "off", "--durability", durability, "--data", data];
+    let ours = peers::ottla(port, &more)?;
+    if !side.is_other() {
+        return Ok(ours);
+    }
+    let mut command = Command::new(other.ok_or("the other Ottla needs --other")?);
+    command.args(ours.get_args());
+    Ok(peers::quiet(command))
+}
