@@ -9,6 +9,7 @@
 //! The high watermark is volatile: it follows what the host calls durable. All else comes from records alone.
 
 mod index;
+mod lately;
 mod live;
 mod open;
 mod producer;

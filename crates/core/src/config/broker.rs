@@ -161,6 +161,13 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "67108864",
         "memory in which batches are sorted on their way from the log into runs, in bytes",
     ),
+    fixed(
+        "ottla.producers.max",
+        POSITIVE,
+        "100000",
+        "producers without transactions that are remembered, counted for each partition they write to; the ones used least \
+         lately are forgotten when there are more",
+    ),
     fixed("ottla.runs.max", Kind::Int(2, i32::MAX), "128", "runs; small ones are merged when there are more"),
     fixed(
         "ottla.tail.max.batches",
@@ -240,6 +247,8 @@ pub struct Settings {
     pub transactional_id_expiration: Millis,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration: Millis,
+    /// `ottla.producers.max`.
+    pub producers_max: usize,
     /// `offsets.retention.minutes`, in milliseconds.
     pub offsets_retention: Millis,
     /// `offsets.retention.check.interval.ms`.
@@ -341,6 +350,7 @@ impl Settings {
             transaction_max_timeout: millis("transaction.max.timeout.ms"),
             transactional_id_expiration: millis("transactional.id.expiration.ms"),
             producer_id_expiration: millis("producer.id.expiration.ms"),
+            producers_max: count("ottla.producers.max"),
             offsets_retention: Millis(number("offsets.retention.minutes") * 60_000),
             offsets_retention_check_interval: millis("offsets.retention.check.interval.ms"),
             offset_metadata_max: count("offset.metadata.max.bytes"),

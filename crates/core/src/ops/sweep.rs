@@ -9,6 +9,9 @@ use ottla_types::record::{LogRecord, LogStartMoved, ProducersExpired};
 /// How often idle producers are looked for (Kafka's interval).
 const PRODUCERS_EVERY: Millis = Millis(600_000);
 
+/// Producers that one tick forgets at most because there are too many: a bound on the size of a step.
+const EVICT_AT_ONCE: usize = 1024;
+
 /// When the regular searches are next due. Volatile: a restart searches at once.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeps {
@@ -19,6 +22,9 @@ pub(crate) struct Sweeps {
 impl Shard {
     /// When [`Shard::sweep`] has something to do.
     pub(crate) fn next_sweep(&self) -> Millis {
+        if self.partitions.has_producers_over(self.catalog.settings().producers_max) {
+            return Millis(0);
+        }
         let regular = self.sweeps.retention.min(self.sweeps.producers);
         self.transactions.deadline().map_or(regular, |due| due.min(regular))
     }
@@ -29,6 +35,7 @@ impl Shard {
             self.end(decision, out);
         }
         self.transactions.forget_idle(now, out);
+        self.evict_producers(out);
         if self.sweeps.retention <= now {
             self.sweeps.retention = now.after(self.catalog.settings().retention_check_interval);
             self.retain(now, out);
@@ -48,6 +55,19 @@ impl Shard {
             if let Some(log_start) = partition.retained_from(now, keep) {
                 out.append(LogRecord::LogStartMoved(LogStartMoved { partition: at, log_start }));
             }
+        }
+    }
+
+    /// Forgets the producers used least lately when there are too many. Those with transactions stay: theirs are bounded by the
+    /// transactional ids.
+    fn evict_producers(&mut self, out: &mut Effects) {
+        let most = self.catalog.settings().producers_max;
+        if !self.partitions.has_producers_over(most) {
+            return;
+        }
+        // Some more than need be, so that not every new producer costs a record.
+        for (partition, producers) in self.partitions.least_lately(most - most / 64, EVICT_AT_ONCE) {
+            out.append(LogRecord::ProducersExpired(ProducersExpired { partition, producers }));
         }
     }
 

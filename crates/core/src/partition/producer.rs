@@ -93,8 +93,11 @@ impl Producers {
         }
         let known = self.known.entry(batch.producer_id).or_insert_with(|| unknown(batch.producer_id));
         set_epoch(known, batch.producer_epoch);
-        if known.batches.len() == WINDOW {
-            known.batches.remove(0);
+        match known.batches.len() {
+            // Many producers append once and never again.
+            0 => known.batches.reserve_exact(1),
+            WINDOW => drop(known.batches.remove(0)),
+            len => known.batches.reserve_exact(WINDOW - len),
         }
         known.batches.push(ProducerBatch {
             first_sequence: batch.base_sequence,

@@ -2,6 +2,7 @@
 
 use super::Partition;
 use super::index::Released;
+use super::lately::Lately;
 use super::live::LiveBytes;
 use super::runs::{RunUse, Runs};
 use crate::effect::Effects;
@@ -10,7 +11,7 @@ use ottla_types::record::{
     AbortedRestored, BatchAppended, BatchesRestored, LogRecord, LogStartMoved, Marker, MarkerAppended,
     PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored, ProducersExpired, TransactionEnded,
 };
-use ottla_types::{LogPosition, Offset, TopicId, TopicPartition};
+use ottla_types::{LogPosition, Offset, ProducerId, TopicId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
@@ -31,6 +32,7 @@ pub struct Partitions {
     runs: Runs,
     /// Batches and markers that lie in no run.
     tail: u64,
+    lately: Lately,
 }
 
 impl Partitions {
@@ -119,8 +121,14 @@ impl Partitions {
 
     fn apply_batch(&mut self, at: Applied, appended: &BatchAppended) {
         let Some(partition) = self.table.get_mut(&appended.partition) else { return };
+        let known = partition.producer_count();
         let stored = partition.apply_batch(appended, at.payload);
         self.live.add(&stored);
+        if partition.producer_count() > known
+            && let Some(state) = partition.producer(appended.summary.producer_id)
+        {
+            self.lately.note(appended.partition, state);
+        }
         self.tail += 1;
         let end = partition.next_offset();
         self.pending.push_back(Pending { position: at.position, partition: appended.partition, end });
@@ -156,9 +164,31 @@ impl Partitions {
     }
 
     fn apply_expired(&mut self, expired: &ProducersExpired) {
-        if let Some(partition) = self.table.get_mut(&expired.partition) {
-            partition.apply_expired(&expired.producers);
+        let Some(partition) = self.table.get_mut(&expired.partition) else { return };
+        let gone = expired.producers.iter().filter_map(|id| partition.producer(*id));
+        gone.for_each(|state| self.lately.drop(expired.partition, state));
+        partition.apply_expired(&expired.producers);
+    }
+
+    /// Whether there may be more than `most` producers without transactions. Never false if there are.
+    pub(crate) fn has_producers_over(&self, most: usize) -> bool {
+        self.lately.len() > most
+    }
+
+    /// Those of the producers without transactions that were used least lately, by partition: `most` at most, so that no more
+    /// than `leave` are left.
+    pub(crate) fn least_lately(
+        &mut self,
+        leave: usize,
+        most: usize,
+    ) -> BTreeMap<TopicPartition, Vec<ProducerId>> {
+        let table = &self.table;
+        let found = self.lately.least(leave, most, |at, id| table.get(&at)?.producer(id));
+        let mut by_partition = BTreeMap::<_, Vec<_>>::new();
+        for (at, producer) in found {
+            by_partition.entry(at).or_default().push(producer);
         }
+        by_partition
     }
 
     fn apply_bounds(&mut self, row: &PartitionRestored) {
@@ -177,6 +207,7 @@ impl Partitions {
     }
 
     fn apply_producer(&mut self, row: &ProducerRestored) {
+        self.lately.note(row.partition, &row.state);
         self.table.entry(row.partition).or_default().apply_producer(&row.state);
     }
 

@@ -146,6 +146,69 @@ fn t_52_an_open_transaction_keeps_its_producer() {
 }
 
 #[test]
+fn of_too_many_producers_those_used_least_lately_are_forgotten() {
+    let mut world = World::with(&[("ottla.producers.max", "3")]);
+    world.create_topic(1, 2, &[]);
+    for id in 0..3 {
+        world.write(at(1, 0), batch(owner(id, 0), 0, 1, false)).unwrap();
+        world.pass(1);
+    }
+    // The first one becomes the last.
+    world.write(at(1, 0), batch(owner(0, 0), 1, 1, false)).unwrap();
+    world.pass(1);
+    world.write(at(1, 1), batch(owner(3, 0), 0, 1, false)).unwrap();
+    world.pass(1);
+    let known = |world: &World, partition| -> Vec<i64> {
+        let partition = world.shard.partitions().get(at(1, partition)).unwrap();
+        partition.producers().map(|state| state.producer_id.0).collect()
+    };
+    assert_eq!((known(&world, 0), known(&world, 1)), (vec![0, 2], vec![3]));
+    assert_eq!(world.write(at(1, 0), batch(owner(0, 0), 1, 1, false)), Ok(3), "it is still recognised");
+    world.restart();
+    world.write(at(1, 1), batch(owner(4, 0), 0, 1, false)).unwrap();
+    world.pass(1);
+    assert_eq!((known(&world, 0), known(&world, 1)), (vec![0], vec![3, 4]), "a restart knows the order");
+    world.restart_from_snapshot();
+    world.write(at(1, 1), batch(owner(5, 0), 0, 1, false)).unwrap();
+    world.pass(1);
+    assert_eq!((known(&world, 0), known(&world, 1)), (vec![], vec![3, 4, 5]), "so does a snapshot");
+}
+
+#[test]
+fn producers_with_transactions_are_never_among_the_too_many() {
+    let mut world = World::with(&[("ottla.producers.max", "1")]);
+    world.create_topic(1, 1, &[]);
+    let open = world.init("open", None).unwrap();
+    world.write_in("open", open, at(1, 0), 0).unwrap();
+    let ended = world.init("ended", None).unwrap();
+    world.write_in("ended", ended, at(1, 0), 0).unwrap();
+    world.end("ended", ended, true, true).unwrap();
+    for id in 5000..5010 {
+        world.write(at(1, 0), batch(owner(id, 0), 0, 1, false)).unwrap();
+        world.pass(1);
+    }
+    let partition = world.shard.partitions().get(at(1, 0)).unwrap();
+    let known: Vec<_> = partition.producers().map(|state| state.producer_id).collect();
+    assert_eq!(known, [open.0, ended.0, ProducerId(5009)]);
+}
+
+#[test]
+fn a_million_producers_cost_no_more_than_a_few() {
+    let mut world = World::with(&[("ottla.producers.max", "1000")]);
+    world.create_topic(1, 100, &[]);
+    for round in 0..10_000 {
+        let one =
+            |partition| (at(1, partition), batch(owner(round * 100 + i64::from(partition), 0), 0, 1, false));
+        let batches: Vec<_> = (0..100).map(one).collect();
+        world.produce(None, TransactionCheck::Add, &batches);
+        world.pass(1);
+        world.log.clear();
+        let known: usize = world.shard.partitions().iter().map(|(_, state)| state.producer_count()).sum();
+        assert!(known <= 1000, "{known} are remembered");
+    }
+}
+
+#[test]
 fn t_53_deleting_records_keeps_producers() {
     let mut world = World::new();
     let me = owner(7, 0);
