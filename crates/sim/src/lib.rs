@@ -19,6 +19,7 @@ mod reader;
 mod records;
 mod scrapper;
 mod sender;
+mod table;
 mod trace;
 mod transactor;
 mod transformer;
@@ -40,7 +41,7 @@ use client::{Care, Client, LATEST};
 use machine::{Fate, Machine, Order};
 use plan::{Plan, ms};
 use transformer::Manner;
-use world::{Figures, TOPICS, World, hold};
+use world::{Figures, TABLE, TOPICS, World, hold};
 
 /// The longest that the clients work, in virtual time.
 const LONGEST: Duration = Duration::from_secs(1200);
@@ -105,6 +106,7 @@ async fn play(seed: u64, text: bool) -> Report {
     if timeout(ms(24 * 3_600_000), reader::drain(&world, &mut chance)).await.is_err() {
         world.find("the drain does not come to an end".to_owned());
     }
+    table::settle(&world, &mut chance).await;
     world.order(Order::End(Fate::Stopped));
     sleep(ms(2000)).await;
     world.order(Order::End(Fate::Over));
@@ -141,6 +143,12 @@ async fn work(world: &Arc<World>, chance: &mut Chance) {
         clients.spawn(scrapper::run(Arc::clone(world), number, chance.fork()));
     }
     let nemesis = tokio::spawn(nemesis::run(Arc::clone(world), chance.fork()));
+    for number in 0..crew.keepers {
+        clients.spawn(table::keep(Arc::clone(world), number, chance.fork()));
+    }
+    if crew.keepers > 0 {
+        clients.spawn(table::audit(Arc::clone(world), chance.fork()));
+    }
     let all = async {
         while let Some(done) = clients.join_next().await {
             note_panic(world, done.err());
@@ -170,6 +178,7 @@ async fn create_topics(world: &Arc<World>, chance: &mut Chance) {
         name: (*name).into(),
         num_partitions: world.plan.partitions,
         replication_factor: 1,
+        configs: if *name == TOPICS[TABLE] { table::configs(&world.plan) } else { Vec::new() },
         ..Default::default()
     });
     let request = CreateTopicsRequest { topics: topics.collect(), timeout_ms: 5000, ..Default::default() };
@@ -210,5 +219,7 @@ fn figures(figures: &Figures) -> Vec<(&'static str, u64)> {
         ("aborts", get(&figures.aborts)),
         ("fenced", get(&figures.fenced)),
         ("fetches of readers", get(&figures.reads)),
+        ("audits of the table", get(&figures.audits)),
+        ("rows seen compacted", get(&figures.compacted)),
     ]
 }

@@ -28,6 +28,18 @@ pub(crate) struct Plan {
     pub(crate) lazy: bool,
     snapshots: Snapshots,
     rebalance_delay: u64,
+    pub(crate) cleaner: Cleaner,
+}
+
+/// How the table is compacted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cleaner {
+    /// Milliseconds between two looks at what is due.
+    pub(crate) backoff: u64,
+    /// `delete.retention.ms`.
+    pub(crate) retention: u64,
+    /// `min.cleanable.dirty.ratio`.
+    pub(crate) ratio: &'static str,
 }
 
 /// How many of each work.
@@ -43,6 +55,8 @@ pub(crate) struct Crew {
     pub(crate) consumers: u64,
     /// Those whose data comes and goes.
     pub(crate) scrappers: u64,
+    /// Those who write to the compacted topic.
+    pub(crate) keepers: u64,
     /// Operations that each does.
     pub(crate) ops: u64,
 }
@@ -74,6 +88,7 @@ impl Plan {
             consumers: c.pick(&[0, 0, 1, 2]),
             scrappers: c.pick(&[0, 0, 1, 2]),
             ops: c.within(4..20),
+            keepers: 0,
         };
         let faults = Faults {
             network: c.pick(&[0, 5, 20, 60, 150]),
@@ -83,7 +98,7 @@ impl Plan {
             disk_full: c.per_mille(200),
             clock: c.per_mille(200),
         };
-        Plan {
+        let mut plan = Plan {
             seed,
             partitions: c.within(1..4) as i32,
             crew,
@@ -100,7 +115,15 @@ impl Plan {
                 piece: c.pick(&[1, 4, 16, 1024]),
             },
             rebalance_delay: c.pick(&[0, 100, 1000]),
-        }
+            cleaner: Cleaner { backoff: 0, retention: 0, ratio: "0" },
+        };
+        plan.crew.keepers = c.pick(&[0, 1, 1, 2]);
+        plan.cleaner = Cleaner {
+            backoff: c.pick(&[20, 200, 2000]),
+            retention: c.pick(&[0, 3000, 60_000]),
+            ratio: c.pick(&["0", "0", "0.3"]),
+        };
+        plan
     }
 
     pub(crate) fn host(&self) -> HostOptions {
@@ -122,8 +145,11 @@ impl Plan {
     }
 
     fn settings(&self) -> Settings {
-        let given: BTreeMap<String, String> =
-            [("group.initial.rebalance.delay.ms".to_owned(), self.rebalance_delay.to_string())].into();
+        let given: BTreeMap<String, String> = [
+            ("group.initial.rebalance.delay.ms".to_owned(), self.rebalance_delay.to_string()),
+            ("log.cleaner.backoff.ms".to_owned(), self.cleaner.backoff.to_string()),
+        ]
+        .into();
         Settings::from_configs(&given).unwrap_or_default()
     }
 }

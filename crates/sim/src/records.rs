@@ -29,6 +29,16 @@ pub(crate) struct Sender {
 pub(crate) struct Fresh {
     pub(crate) name: String,
     pub(crate) value: Value,
+    /// Its place in a table; what has none is a key of its own.
+    pub(crate) row: Option<Row>,
+}
+
+/// A record of a compacted topic.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) key: String,
+    /// It deletes its key.
+    pub(crate) tombstone: bool,
 }
 
 impl World {
@@ -37,7 +47,7 @@ impl World {
         let fresh = (0..count).map(|_| {
             let name = format!("v{}", self.fresh());
             let value = self.history().value(&name);
-            Fresh { name, value }
+            Fresh { name, value, row: None }
         });
         fresh.collect()
     }
@@ -51,6 +61,12 @@ pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], chance: &mu
         .transactional(sender.transactional);
     let filler = [b'.'; 700];
     for fresh in values {
+        if let Some(row) = &fresh.row {
+            let value = (!row.tombstone).then_some(fresh.name.as_bytes());
+            let key = Some(row.key.as_bytes());
+            builder.push(&NewRecord { timestamp: TIMESTAMP, key, value, headers: &[] });
+            continue;
+        }
         let size = if chance.per_mille(100) { chance.within(0..700) } else { chance.within(0..20) };
         builder.push(&NewRecord {
             timestamp: TIMESTAMP,
@@ -67,7 +83,10 @@ pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], chance: &mu
 pub(crate) struct Given {
     pub(crate) place: Place,
     pub(crate) offset: i64,
+    /// The key.
     pub(crate) name: String,
+    /// The value, if there is one.
+    pub(crate) value: Option<Bytes>,
 }
 
 /// What a consumer makes of one partition's answer: the records it gives on, and where it reads next.
@@ -106,7 +125,8 @@ pub(crate) fn take(place: Place, data: &PartitionData, from: i64, committed: boo
                 }
             } else if offset >= taken.next && !hidden {
                 let name = String::from_utf8_lossy(record.key.unwrap_or_default()).into_owned();
-                taken.given.push(Given { place, offset, name });
+                let value = record.value.map(|value| set.body().slice_ref(value));
+                taken.given.push(Given { place, offset, name, value });
             }
         }
         taken.next = taken.next.max(last + 1);

@@ -102,6 +102,18 @@ impl Producer {
 
     /// Sends batches of values, one for each place, in one request, and notes where they landed.
     pub(crate) async fn produce(&mut self, op: OpId, batches: &Batches) -> Result<(), Trouble> {
+        let places = self.deliver(batches).await?;
+        let mut history = self.client.world.history();
+        for (values, base) in batches.values().zip(places) {
+            for (fresh, offset) in values.iter().zip(base..) {
+                history.ack(op, fresh.value, offset);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends batches in one request; where each of them landed.
+    pub(crate) async fn deliver(&mut self, batches: &Batches) -> Result<Vec<i64>, Trouble> {
         self.begun.get_or_insert_with(Instant::now);
         if !self.second {
             self.add_partitions(batches.keys().copied().collect()).await?;
@@ -112,21 +124,21 @@ impl Producer {
         let until = self.until_impatient();
         let settled = self.client.settle(&request, version, care, until).await;
         let settled = settled.map_err(|_| Trouble::Doubt)?;
+        let mut places = Vec::new();
         for (place, values) in batches {
             let Some(landed) = landed(&self.client.world, &settled.answer, *place) else {
-                return Err(self.impossible(op, "Produce is answered without a partition that was in it"));
+                let what = "Produce is answered without a partition that was in it";
+                self.client.world.find(format!("{}: {what}", self.client.name));
+                return Err(Trouble::Over { doubt: true });
             };
             match ErrorCode(landed.error_code) {
                 ErrorCode::NONE => {}
                 code => return Err(self.trouble(code, settled.doubt, "Produce")),
             }
             *self.sequences.entry(*place).or_default() += values.len() as i32;
-            let mut history = self.client.world.history();
-            for (fresh, offset) in values.iter().zip(landed.base_offset..) {
-                history.ack(op, fresh.value, offset);
-            }
+            places.push(landed.base_offset);
         }
-        Ok(())
+        Ok(places)
     }
 
     fn produce_request(&mut self, batches: &Batches) -> ProduceRequest {
@@ -335,12 +347,6 @@ impl Producer {
             ));
         }
         Trouble::Over { doubt }
-    }
-
-    fn impossible(&self, op: OpId, text: &str) -> Trouble {
-        let text = text.to_owned();
-        self.client.world.history().push(op, ottla_checker::Action::Impossible { text });
-        Trouble::Over { doubt: true }
     }
 
     /// Whether the broker may have aborted the transaction because it took too long.

@@ -17,13 +17,15 @@ use crate::chance::Chance;
 use crate::machine::Order;
 use crate::pipe::{self, Reader, Writer};
 use crate::plan::Plan;
+use crate::table::Ledger;
 use crate::trace::Trace;
 
-/// The topics: what is read and transformed, what comes out, and what nobody transforms.
-pub(crate) const TOPICS: [&str; 3] = ["in", "out", "log"];
+/// The topics: what is read and transformed, what comes out, what nobody transforms, and what is compacted.
+pub(crate) const TOPICS: [&str; 4] = ["in", "out", "log", "table"];
 pub(crate) const IN: usize = 0;
 pub(crate) const OUT: usize = 1;
 pub(crate) const LOG: usize = 2;
+pub(crate) const TABLE: usize = 3;
 
 /// A partition of one of the topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +70,8 @@ pub(crate) struct World {
     values: AtomicU64,
     stamps: AtomicU64,
     zombies: Mutex<Vec<JoinHandle<()>>>,
+    /// What was written to the compacted topic.
+    pub(crate) table: Mutex<Ledger>,
     pub(crate) figures: Figures,
 }
 
@@ -84,6 +88,8 @@ pub(crate) struct Figures {
     pub(crate) aborts: AtomicU64,
     pub(crate) fenced: AtomicU64,
     pub(crate) reads: AtomicU64,
+    pub(crate) audits: AtomicU64,
+    pub(crate) compacted: AtomicU64,
 }
 
 impl World {
@@ -105,6 +111,7 @@ impl World {
             values: AtomicU64::new(0),
             stamps: AtomicU64::new(0),
             zombies: Mutex::default(),
+            table: Mutex::default(),
             figures: Figures::default(),
         }
     }
@@ -156,10 +163,11 @@ impl World {
         self.history().key(&format!("{}/{}", place.name(), place.partition))
     }
 
-    /// All partitions of all topics.
+    /// All partitions of all topics that keep what is written.
     pub(crate) fn places(&self) -> Vec<Place> {
         let partitions = self.plan.partitions;
-        (0..TOPICS.len())
+        [IN, OUT, LOG]
+            .into_iter()
             .flat_map(|topic| (0..partitions).map(move |partition| Place { topic, partition }))
             .collect()
     }
