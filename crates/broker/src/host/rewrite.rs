@@ -9,6 +9,7 @@
 //! One job runs at a time. What it reads is pinned meanwhile: its segments are not freed, and runs are removed only between jobs.
 //! Partitions hear of a run when it is durable; what it replaces is let go of when the record that says so is.
 
+mod compact;
 mod job;
 mod merge;
 mod pace;
@@ -21,13 +22,14 @@ use super::seat::Mailbox;
 use super::space::Rung;
 use super::tail::{Tail, TailBound};
 use crate::Metrics;
+use compact::Compaction;
 use job::{Job, Task};
 use ottla_core::Shard;
 use ottla_core::config::Settings;
 use ottla_core::partition::{Hole, Install, InstallParts, RunBounds, RunEnds, RunsPlan, TailPlan};
 use ottla_store::{Log, LogReader, OpenError, Runs};
 use ottla_types::record::LogRecord;
-use ottla_types::{LogPosition, Millis};
+use ottla_types::{LogPosition, Millis, TopicPartition};
 use pace::Pace;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -41,6 +43,8 @@ const INSTALLS: usize = 64;
 const PAUSE: Millis = Millis(5000);
 /// How often the runs are looked at.
 const LOOK: Millis = Millis(1000);
+/// How often in a row a compaction gives way to the tail: then it is its turn.
+const PATIENCE: u32 = 3;
 /// Segments that the bound on the tail holds at least: one that is filled, one that is rewritten, one between them.
 const LEAST_SEGMENTS: u64 = 3;
 /// Runs are merged when they have more parts: each takes memory.
@@ -65,6 +69,8 @@ struct Busy {
     /// Bytes it has written.
     bytes: u64,
     tail: bool,
+    /// How many partitions it compacts.
+    compacts: u64,
 }
 
 /// Decides what is rewritten when.
@@ -85,6 +91,15 @@ pub(super) struct Rewriter {
     changed: bool,
     /// The runs are not looked at before.
     look_at: Millis,
+    /// Whether something is to be compacted is not asked before.
+    compact_at: Millis,
+    /// Partitions that cannot be compacted.
+    aside: BTreeSet<TopicPartition>,
+    /// How often in a row a compaction ended early because the tail was too full.
+    gave_way: u32,
+    /// `log.cleaner.backoff.ms`, and the memory for keys in bytes.
+    backoff: Millis,
+    keys: usize,
     /// After a failure nothing is begun before.
     again_at: Option<Millis>,
     /// The last job that ended has failed.
@@ -132,6 +147,11 @@ impl Rewriter {
             punched: BTreeSet::new(),
             changed: true,
             look_at: Millis(0),
+            compact_at: Millis(0),
+            aside: BTreeSet::new(),
+            gave_way: 0,
+            backoff: settings.cleaner_backoff,
+            keys: settings.cleaner_buffer,
             again_at: None,
             failed: false,
             taken: 0,
@@ -179,7 +199,10 @@ impl Rewriter {
     /// When [`Rewriter::consider`] should be asked even if nothing else happens.
     pub(super) fn deadline(&self) -> Option<Millis> {
         match &self.state {
-            State::Idle => self.again_at.or_else(|| self.changed.then_some(self.look_at)),
+            State::Idle => {
+                let looks = self.changed.then_some(self.look_at);
+                self.again_at.or_else(|| [looks, Some(self.compact_at)].into_iter().flatten().min())
+            }
             _ => None,
         }
     }
@@ -228,6 +251,23 @@ impl Rewriter {
             self.look_at = now.after(LOOK);
             self.look_at_runs(now, shard, rung);
         }
+        if matches!(self.state, State::Idle) && self.compact_at <= now {
+            self.begin_compaction(now, shard, durable);
+        }
+    }
+
+    /// Begins to compact what is due; if nothing is, looks again after a while.
+    fn begin_compaction(&mut self, now: Millis, shard: &Shard, durable: LogPosition) {
+        let plan = shard.plan_compaction(now, &self.aside);
+        if plan.is_empty() {
+            self.compact_at = now.after(self.backoff);
+            return;
+        }
+        // Unless all of it is taken in, there is no hurry to try again.
+        self.compact_at = now.after(self.backoff);
+        let gives_way = self.gave_way < PATIENCE;
+        let work = Compaction { plan, now, memory: self.keys, gives_way };
+        self.start(now, LogPosition(0)..durable, Task::Compact(work));
     }
 
     /// Up to where the tail is to be rewritten, if more than half of what is allowed lies in whole segments, or in batches.
@@ -303,12 +343,13 @@ impl Rewriter {
             pace: self.pace.begin(),
         };
         let tail = matches!(task, Task::Tail(_));
+        let compacts = if let Task::Compact(work) = &task { work.plan.len() as u64 } else { 0 };
         let commands = self.commands.clone();
         let work = move || {
             let written = job.run(task);
             commands.report(Command::RunsWritten(written));
         };
-        self.state = State::Writing(Busy { since: now, reads, bytes: 0, tail });
+        self.state = State::Writing(Busy { since: now, reads, bytes: 0, tail, compacts });
         if !self.threads {
             self.work = Some(Box::new(work));
             return;
@@ -335,8 +376,10 @@ impl Rewriter {
     pub(super) fn written(&mut self, now: Millis, result: Result<Written, JobError>) {
         let State::Writing(mut busy) = std::mem::replace(&mut self.state, State::Idle) else { return };
         match result {
+            Err(JobError::GaveWay) => self.gave_way += 1,
             Err(error) => self.fail(now, &error),
-            Ok(Written { installs, ends, bytes }) => {
+            Ok(Written { installs, ends, bytes, aside }) => {
+                self.aside.extend(aside);
                 self.failed = false;
                 self.taken = 0;
                 self.ends.extend(ends);
@@ -374,6 +417,12 @@ impl Rewriter {
             return None;
         }
         let managed = busy.tail.then(|| (busy.bytes, now.since(busy.since)));
+        if busy.compacts > 0 {
+            self.gave_way = 0;
+            if self.taken >= busy.compacts {
+                self.compact_at = now;
+            }
+        }
         if busy.tail && self.taken == 0 {
             // It would be planned again at once.
             self.again_at = Some(now.after(PAUSE));

@@ -79,6 +79,12 @@ async fn alter(peer: &mut Peer, resource: (i8, &str), ops: &[Op<'_>]) -> ErrorCo
     ErrorCode(done.error_code)
 }
 
+/// Sets a key of the topic that tests share.
+pub(crate) async fn set_topic(peer: &mut Peer, key: &str, value: &str) {
+    let topic = (TOPIC, crate::data::TOPIC);
+    assert_eq!(alter(peer, topic, &[(key, SET, Some(value))]).await, ErrorCode::NONE);
+}
+
 #[tokio::test]
 async fn all_keys_of_a_topic_and_of_the_broker_are_shown() {
     let server = broker(&[("num.partitions", "2")]).await;

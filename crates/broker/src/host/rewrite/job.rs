@@ -1,9 +1,11 @@
 //! One job: writes runs, off the machine's lock. Whatever goes wrong, nothing of it is left behind.
 
+use super::compact::Compaction;
 use super::pace::Steps;
 use ottla_core::partition::{Install, MergeRange, RetentionClass, RunEnds, TailPlan};
 use ottla_store::{CutBatch, LogReader, PartCutter, PartEnd, RunError, RunWriter, Runs};
-use ottla_types::{Millis, Offset};
+use ottla_types::{Millis, Offset, TopicPartition};
+use std::collections::BTreeSet;
 use std::io;
 
 /// What is to be done.
@@ -14,6 +16,8 @@ pub(super) enum Task {
     Merge(Vec<MergeRange>),
     /// What these runs were written with is read.
     Survey(Vec<u64>),
+    /// Partitions are compacted.
+    Compact(Compaction),
 }
 
 /// What a job came to.
@@ -25,6 +29,8 @@ pub(in crate::host) struct Written {
     pub(super) ends: RunEnds,
     /// Bytes of batches that were written.
     pub(super) bytes: u64,
+    /// Partitions that cannot be compacted: they are not tried again.
+    pub(super) aside: BTreeSet<TopicPartition>,
 }
 
 /// Why a job failed.
@@ -33,6 +39,9 @@ pub(in crate::host) enum JobError {
     /// The broker stops.
     #[error("the broker stops")]
     Stopped,
+    /// The tail is so full that its rewriting cannot wait.
+    #[error("it gave way to the tail of the log")]
+    GaveWay,
     /// The system gives no thread.
     #[error("no thread for it: {0}")]
     Thread(io::Error),
@@ -47,6 +56,9 @@ pub(in crate::host) enum JobError {
         /// What was found.
         what: String,
     },
+    /// The system gives no random bytes.
+    #[error("no secret for the digests of keys: {0}")]
+    Secret(String),
     /// A run cannot be read or written.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -67,6 +79,7 @@ impl Job {
             Task::Tail(plan) => self.write_tail(&plan),
             Task::Merge(ranges) => self.merge(&ranges),
             Task::Survey(runs) => self.survey(&runs),
+            Task::Compact(work) => self.compact(&work),
         }
     }
 
@@ -95,6 +108,22 @@ pub(super) struct OpenPart {
     last: Offset,
     clean: bool,
     horizon: Millis,
+    /// As `horizon`, for what was pushed into this part alone.
+    until: Millis,
+}
+
+impl OpenPart {
+    /// A pass can take something more out of the part from this time on; -1 for never.
+    pub(super) fn until(&mut self, time: Millis) {
+        self.until = earliest(self.until, time);
+    }
+}
+
+fn earliest(one: Millis, other: Millis) -> Millis {
+    match (one, other) {
+        (Millis::NONE, time) | (time, Millis::NONE) => time,
+        (one, other) => one.min(other),
+    }
 }
 
 /// A batch on its way into a run.
@@ -127,7 +156,14 @@ impl Output {
     /// Begins with the batches of a range of a partition.
     pub(super) fn begin(&mut self, class: RetentionClass, cutter: PartCutter) -> Result<OpenPart, JobError> {
         self.writer(class)?;
-        Ok(OpenPart { cutter, begun: false, last: Offset(0), clean: false, horizon: Millis::NONE })
+        Ok(OpenPart {
+            cutter,
+            begun: false,
+            last: Offset(0),
+            clean: false,
+            horizon: Millis::NONE,
+            until: Millis::NONE,
+        })
     }
 
     /// Adds a batch.
@@ -160,7 +196,9 @@ impl Output {
     pub(super) fn end(&mut self, part: &mut OpenPart, install: &mut Install) -> Result<(), JobError> {
         let begun = std::mem::replace(&mut part.begun, false);
         let Some((_, writer)) = self.open.as_mut().filter(|_| begun) else { return Ok(()) };
-        let end = PartEnd { last_offset: part.last, clean: part.clean, horizon: part.horizon };
+        let until = std::mem::replace(&mut part.until, Millis::NONE);
+        let horizon = earliest(part.horizon, until);
+        let end = PartEnd { last_offset: part.last, clean: part.clean, horizon };
         if let Some(part) = writer.end_part(end)? {
             self.written.ends.insert(part.run, Runs::extent(&part).end);
             install.parts.push(part);

@@ -36,6 +36,8 @@ pub(super) struct Steps {
     before: HistogramView,
     bytes: u64,
     pause: Duration,
+    /// The job ends when others are in a hurry.
+    pub(super) gives_way: bool,
 }
 
 impl Pace {
@@ -68,6 +70,7 @@ impl Pace {
             before: now,
             bytes: 0,
             pause: Duration::ZERO,
+            gives_way: false,
         }
     }
 }
@@ -76,7 +79,7 @@ impl Steps {
     /// So many bytes were read or written; waits if the log suffers.
     ///
     /// # Errors
-    /// The broker stops.
+    /// The broker stops, or the job gives way.
     pub(super) fn step(&mut self, bytes: u64) -> Result<(), JobError> {
         self.bytes += bytes;
         if self.bytes < STEP {
@@ -85,6 +88,9 @@ impl Steps {
         self.bytes = 0;
         if self.stopped.load(Relaxed) {
             return Err(JobError::Stopped);
+        }
+        if self.gives_way && self.hurried.load(Relaxed) {
+            return Err(JobError::GaveWay);
         }
         if self.threads && !self.hurried.load(Relaxed) {
             self.look();

@@ -27,12 +27,17 @@ pub(super) struct Node {
     pub(super) server: Server,
     host: Host,
     thread: JoinHandle<()>,
+    settings: Settings,
 }
 
 impl Node {
     pub(super) async fn start(medium: FaultMedium) -> Node {
+        Node::start_with(medium, Settings::default()).await
+    }
+
+    pub(super) async fn start_with(medium: FaultMedium, settings: Settings) -> Node {
         let options = HostOptions {
-            settings: Settings::default(),
+            settings: settings.clone(),
             log: Options { segment_size: 1 << 20, recent: 0, zero_fill: false, ..Options::disk() },
             cluster_id: "ottla-test-cluster-id0".to_owned(),
             snapshots: Snapshots::every(u64::MAX),
@@ -42,7 +47,7 @@ impl Node {
         let context = Context::new(started.host.clone(), started.reader, advertised, "disk".to_owned());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Server::bind(listener, context.await.unwrap(), Limits::default()).unwrap();
-        Node { medium, server, host: started.host, thread: started.thread }
+        Node { medium, server, host: started.host, thread: started.thread, settings }
     }
 
     /// Power is lost, and the broker starts again; with a snapshot, it starts from one.
@@ -54,7 +59,7 @@ impl Node {
         self.server.stop().await;
         self.host.stop();
         self.thread.join().unwrap();
-        let node = Node::start(medium).await;
+        let node = Node::start_with(medium, self.settings).await;
         let peer = Peer::connect(&node.server).await;
         (node, peer)
     }
