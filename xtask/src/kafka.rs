@@ -144,23 +144,31 @@ fn home() -> PathBuf {
 
 /// Fetches the broker and its dependencies with Maven, once, and returns the folder of jars.
 pub(crate) fn fetch() -> Result<PathBuf, String> {
-    let home = home();
+    fetch_jars(&home(), "kafka_2.13")
+}
+
+/// Fetches Kafka's command line tools, which a broker does without, in the same way.
+pub(crate) fn fetch_tools() -> Result<PathBuf, String> {
+    fetch_jars(&process::root().join(format!("target/kafka-tools-{VERSION}")), "kafka-tools")
+}
+
+fn fetch_jars(home: &Path, name: &str) -> Result<PathBuf, String> {
     let jars = home.join("jars");
     let done = home.join("pom.xml.done");
-    let pom = pom();
+    let pom = pom(name);
     if fs::read_to_string(&done).is_ok_and(|fetched| fetched == pom) {
         return Ok(jars);
     }
-    fs::create_dir_all(&home).map_err(|e| format!("cannot make {}: {e}", home.display()))?;
+    fs::create_dir_all(home).map_err(|e| format!("cannot make {}: {e}", home.display()))?;
     write(&home.join("pom.xml"), &pom)?;
     let target = format!("-DoutputDirectory={}", jars.display());
     let goal = "dependency:copy-dependencies";
-    process::run(&home, &["mvn", "-q", "-B", goal, target.as_str()])?;
+    process::run(home, &["mvn", "-q", "-B", goal, target.as_str()])?;
     write(&done, &pom)?;
     Ok(jars)
 }
 
-fn pom() -> String {
+fn pom(name: &str) -> String {
     let dependency = |group: &str, name: &str, version: &str| {
         format!(
             "    <dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>\
@@ -171,7 +179,7 @@ fn pom() -> String {
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  \
          <groupId>ottla</groupId><artifactId>judge</artifactId><version>1</version><packaging>pom</packaging>\n  \
          <dependencies>\n{}{}  </dependencies>\n</project>\n",
-        dependency("org.apache.kafka", "kafka_2.13", VERSION),
+        dependency("org.apache.kafka", name, VERSION),
         dependency("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.5"),
     )
 }

@@ -3,15 +3,18 @@
 
 use std::time::Instant;
 
-use cells::{Cell, Shape};
-use figures::Figures;
+use cells::{Cell, Shape, Work};
+use figures::{Figure, Figures};
 use sides::{Running, Side};
 
 use crate::{e2e, process};
 
 mod cells;
+mod clients;
 mod figures;
+mod goals;
 mod measure;
+mod plot;
 mod report;
 mod sides;
 
@@ -24,6 +27,9 @@ pub(crate) struct Options {
     /// Milliseconds that a cell is measured for in a round.
     #[arg(long, default_value_t = 1000)]
     millis: u64,
+    /// Seconds of the run with retention; its shape wants 900.
+    #[arg(long, default_value_t = 15)]
+    sustained: u64,
     /// Only these shapes.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Shape>,
@@ -45,14 +51,19 @@ pub(crate) struct Options {
 }
 
 /// How long a measurement takes.
+#[derive(Clone, Copy)]
 struct Pace {
     millis: u64,
     /// Milliseconds of the same load before the clock starts.
     warm: u64,
+    /// Milliseconds of a run with retention.
+    sustained: u64,
     /// Bytes after which a measurement ends early.
     bytes: u64,
 }
 
+/// The share of a rate that must be answered in time for a higher one to be tried.
+const KEPT_UP: f64 = 0.9;
 /// Bytes that a measurement writes at most after its warm-up.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -62,9 +73,10 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
         .into_iter()
         .filter(|shape| options.only.is_empty() || options.only.contains(shape))
         .collect();
-    prepare(options)?;
+    prepare(options, &shapes)?;
     let prepared = started.elapsed();
-    let mut bench = Bench { options, kafkas: Vec::new(), figures: Figures::default(), started };
+    let mut bench =
+        Bench { options, kafkas: Vec::new(), figures: Figures::default(), started, too_slow: Vec::new() };
     let mut measured = Vec::new();
     for shape in shapes {
         let cells = options.cells(shape);
@@ -74,11 +86,18 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     let run = report::Run { options, measured, prepared, whole: started.elapsed() };
     let text = report::text(&bench.figures, &run);
     println!("{text}");
-    if options.docs { super::page::write(report::TITLE, &text) } else { Ok(()) }
+    if options.docs {
+        plot::write(&bench.figures)?;
+        super::page::write(report::TITLE, &text)?;
+    }
+    Ok(())
 }
 
 /// Builds and fetches what is measured, and the programs that measure.
-fn prepare(options: &Options) -> Result<(), String> {
+fn prepare(options: &Options, shapes: &[Shape]) -> Result<(), String> {
+    if shapes.contains(&Shape::Clients) {
+        clients::prepare()?;
+    }
     if options.no_build {
         return Ok(());
     }
@@ -109,11 +128,14 @@ struct Bench<'a> {
     kafkas: Vec<Running>,
     figures: Figures,
     started: Instant,
+    /// Who did not keep up with a rate in a round, and need not be asked for a higher one.
+    too_slow: Vec<(usize, Side)>,
 }
 
 impl Bench<'_> {
     /// Measures a shape in all rounds. Ottla and the sinks are started anew for it.
     fn shape(&mut self, shape: Shape, cells: &[Cell]) -> Result<(), String> {
+        self.too_slow.clear();
         let mut sides: Vec<Side> = cells.iter().flat_map(|cell| cell.sides.iter().copied()).collect();
         sides.sort();
         sides.dedup();
@@ -126,7 +148,7 @@ impl Bench<'_> {
                 self.kafkas.push(warm(Running::start(side, other)?)?);
             }
         }
-        let rounds = self.options.rounds;
+        let rounds = shape.rounds(self.options.rounds);
         for round in 0..rounds {
             for cell in cells {
                 self.cell(cell, &others, round);
@@ -139,13 +161,22 @@ impl Bench<'_> {
 
     /// Measures a cell on each side, beginning with another one in each round.
     fn cell(&mut self, cell: &Cell, others: &[Running], round: usize) {
-        let pace = Pace { millis: self.options.millis, warm: 300, bytes: MOST_BYTES };
+        let Options { millis, sustained, .. } = *self.options;
+        let pace = Pace { millis, warm: 300, sustained: sustained * 1000, bytes: MOST_BYTES };
         let count = cell.sides.len();
         for side in cell.sides.iter().cycle().skip(round % count).take(count) {
             let mut brokers = self.kafkas.iter().chain(others);
             let Some(broker) = brokers.find(|broker| broker.side == *side) else { continue };
-            match measure::measure(cell, broker, &pace) {
-                Ok(sample) => self.figures.add(&cell.name, *side, round, sample),
+            if self.too_slow.contains(&(round, *side)) && matches!(cell.work, Work::Paced { .. }) {
+                continue;
+            }
+            match measure::measure(cell, broker, &pace, &self.figures) {
+                Ok(sample) => {
+                    if sample.get(Figure::Share).is_some_and(|share| share < KEPT_UP) {
+                        self.too_slow.push((round, *side));
+                    }
+                    self.figures.add(&cell.name, *side, round, sample);
+                }
                 Err(why) => {
                     eprintln!("bench: {}, {}: {why}", side.title(), cell.name);
                     self.figures.failed(&cell.name, *side);
@@ -157,9 +188,9 @@ impl Bench<'_> {
 
 /// Gives Java's compiler time to do its work.
 fn warm(broker: Running) -> Result<Running, String> {
-    let pace = Pace { millis: 1500, warm: 0, bytes: MOST_BYTES };
+    let pace = Pace { millis: 1500, warm: 0, sustained: 0, bytes: MOST_BYTES };
     for cell in Shape::P2.cells().iter().filter(|cell| cell.name.contains("KiB")) {
-        measure::measure(cell, &broker, &pace)?;
+        measure::measure(cell, &broker, &pace, &Figures::default())?;
     }
     Ok(broker)
 }

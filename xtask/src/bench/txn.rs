@@ -11,7 +11,7 @@ use workers::{Client, Worker};
 pub(super) mod brokers;
 mod figures;
 mod report;
-mod workers;
+pub(super) mod workers;
 
 /// How much to measure.
 #[derive(clap::Args)]

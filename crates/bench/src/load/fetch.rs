@@ -27,7 +27,9 @@ struct Plan {
     partition_bytes: i32,
     /// Begin again when everything is read.
     again: bool,
-    /// Seconds after the start; none: until everything is read.
+    /// Wait for what comes instead.
+    follow: bool,
+    /// When to begin and to end counting; none: until everything is read.
     window: Option<(Instant, Instant)>,
 }
 
@@ -54,6 +56,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
         max_bytes,
         partition_bytes: settings.number("each", max_bytes)?,
         again: window.is_some(),
+        follow: settings.number("follow", 0)? > 0,
         window,
     };
     let process = settings.number("pid", 0)?;
@@ -118,6 +121,9 @@ fn read(plan: &Plan) -> Result<Read, String> {
             done.requests += 1;
             done.times.record(now - asked);
         }
+        if bytes == 0 && plan.follow {
+            continue;
+        }
         if bytes == 0 && plan.again {
             places.iter_mut().for_each(|(_, offset)| *offset = plan.from);
         } else if bytes == 0 {
@@ -144,8 +150,8 @@ impl Plan {
         };
         FetchRequest {
             replica_id: -1,
-            max_wait_ms: 0,
-            min_bytes: 0,
+            max_wait_ms: if self.follow { 500 } else { 0 },
+            min_bytes: i32::from(self.follow),
             max_bytes: self.max_bytes,
             session_epoch: -1,
             topics: vec![topic],

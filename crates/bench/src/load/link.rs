@@ -74,6 +74,11 @@ impl Link {
         self.sent.len()
     }
 
+    /// When the requests without an answer were due.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = Instant> {
+        self.sent.iter().map(|sent| sent.due)
+    }
+
     /// Whether it waits for the socket to take more.
     pub(crate) fn is_writing(&self) -> bool {
         self.large || self.written < self.out.len()

@@ -13,8 +13,10 @@ use crate::connection::Connection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 
-/// How long answers are waited for when no more is sent.
+/// How long answers are waited for after the window.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The same at a rate that the broker does not keep up with.
+const OVERLOADED: Duration = Duration::from_secs(2);
 
 /// When requests are sent.
 struct Pace {
@@ -44,6 +46,20 @@ impl Tally {
         self.answered += u64::from(in_time);
         self.late += u64::from(was_due && !in_time);
         if if paced { was_due } else { in_time } {
+            self.times.record(now - due);
+        }
+    }
+}
+
+impl Tally {
+    /// Counts what is not answered, and what was due and never sent, as having taken until now.
+    fn give_up(&mut self, links: &[Link], pace: &Pace, (started, number): (Instant, u64), window: &Window) {
+        let now = Instant::now();
+        let unsent =
+            (number..).map_while(|number| pace.due(started, number)).take_while(|due| *due < window.end);
+        let unanswered = links.iter().flat_map(Link::unanswered).chain(unsent);
+        for due in unanswered.filter(|due| *due >= window.begin && *due < window.end) {
+            self.late += 1;
             self.times.record(now - due);
         }
     }
@@ -130,6 +146,10 @@ fn drive(
         let idle = links.iter().all(|link| link.in_flight() == 0);
         let all_sent = pace.due(started, number).is_none_or(|due| due >= window.end);
         if now >= window.end && idle && all_sent {
+            break;
+        }
+        if pace.interval.is_some() && now >= window.end + OVERLOADED {
+            tally.give_up(links, pace, (started, number), &window);
             break;
         }
         if now >= window.end + PATIENCE {

@@ -63,7 +63,12 @@ fn create(connection: &mut Connection, name: &Text, settings: &Settings) -> Resu
 fn grow(connection: &mut Connection, name: &Text, partitions: i32) -> Result<(), String> {
     use ottla_wire::messages::CreatePartitionsRequest;
     use ottla_wire::messages::create_partitions_request::CreatePartitionsTopic;
-    let topic = CreatePartitionsTopic { name: name.clone(), count: partitions, ..Default::default() };
+    let topic = CreatePartitionsTopic {
+        name: name.clone(),
+        count: partitions,
+        assignments: None,
+        ..Default::default()
+    };
     let ask = CreatePartitionsRequest { topics: vec![topic], timeout_ms: 60_000, ..Default::default() };
     match connection.call(&ask, 3)?.results.first().map_or(0, |topic| topic.error_code) {
         0 => Ok(()),

@@ -26,6 +26,11 @@ impl Sample {
         }
     }
 
+    /// A figure that was measured elsewhere.
+    pub(super) fn set(&mut self, name: &str, value: f64) {
+        self.0.insert(name.to_owned(), value);
+    }
+
     pub(super) fn get(&self, figure: Figure) -> Option<f64> {
         let of = |name: &str| self.0.get(name).copied();
         let per = |name: &str, by: &str, times: f64| Some(of(name)? * times / of(by).filter(|by| *by > 0.0)?);
@@ -34,8 +39,12 @@ impl Sample {
             Figure::Requests => per("requests", "seconds", 1.0),
             Figure::Records => per("records", "seconds", 1.0),
             Figure::CpuPerGigabyte => per("broker_cpu", "bytes", 1e9),
+            Figure::WholeCpuPerGigabyte => per("whole_cpu", "bytes", 1e9),
             Figure::CpuPerRequest => per("broker_cpu", "requests", 1e6),
             Figure::ClientPerGigabyte => per("client_cpu", "bytes", 1e9),
+            Figure::Share => Some(of("requests")? / of("seconds")? / of("offered")?),
+            Figure::Times(name, by) => per(name, by, 1.0),
+            Figure::Millis(name) => of(name).map(|micros| micros / 1e3),
             Figure::Named(name) => of(name),
         }
     }
@@ -50,9 +59,17 @@ pub(super) enum Figure {
     Records,
     /// Seconds of the broker's CPU time for 10^9 bytes.
     CpuPerGigabyte,
+    /// The same of a run whose warm-up cannot be told apart.
+    WholeCpuPerGigabyte,
     /// Microseconds of the broker's CPU time for a request.
     CpuPerRequest,
     ClientPerGigabyte,
+    /// Of the requests that a rate asked for, those that were answered in time.
+    Share,
+    /// One by the other, as the load program printed them.
+    Times(&'static str, &'static str),
+    /// A time in milliseconds.
+    Millis(&'static str),
     /// As the load program printed it.
     Named(&'static str),
 }

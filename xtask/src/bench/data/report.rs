@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::cells::{Cell, Shape};
 use super::figures::{Figure, Figures, P50, P99, Spread};
 use super::sides::Side;
+use super::{goals, plot};
 
 pub(super) const TITLE: &str = "Produce and fetch";
 
@@ -19,9 +20,17 @@ pub(super) struct Run<'a> {
 
 pub(super) fn text(figures: &Figures, run: &Run<'_>) -> String {
     let mut text = opening(run);
+    let _ = write!(text, "\n### Goals\n\n{GOALS}\n{}", goals::table(figures));
     for (shape, cells) in &run.measured {
-        let _ = write!(text, "\n### {}\n\n{}", shape.title(), ratios(figures, cells));
-        let _ = write!(text, "\n{}", values(figures, cells));
+        let _ = write!(text, "\n### {}\n\n", shape.title());
+        if let Some(note) = note(*shape) {
+            let _ = write!(text, "{note}\n\n");
+        }
+        if *shape == Shape::P3 {
+            text.push_str(&plot::images());
+        }
+        let _ = write!(text, "{}\n{}", ratios(figures, cells), values(figures, cells));
+        text.push_str(&more(figures, cells));
     }
     let failures: Vec<String> = figures.failures().collect();
     if !failures.is_empty() {
@@ -31,36 +40,93 @@ pub(super) fn text(figures: &Figures, run: &Run<'_>) -> String {
     text
 }
 
+const GOALS: &str = "Ratios are taken within a round, seconds apart; the value is their median, with the least and the most.\n";
+
 fn opening(run: &Run<'_>) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let super::Options { rounds, millis, sustained, .. } = run.options;
     format!(
-        "`cargo xtask bench data --docs`: {} rounds of {} ms for each figure on {cores} cores, load and broker on the same; {} s in all, {} s of\n\
-         which built and started things. Every producer is idempotent and asks for acks=all.\n",
-        run.options.rounds,
-        run.options.millis,
+        "`cargo xtask bench data --docs`: {rounds} rounds of {millis} ms for each figure (one of {sustained} s with retention) on {cores} cores, load\n\
+         and broker on the same; {} s in all, {} s of which built things. All brokers stay up; each cell is measured on one after the other\n\
+         before the next cell, beginning with another one in each round. Every producer is idempotent and asks for acks=all.\n\n\
+         Synced means: Ottla as it comes, which answers after fdatasync, and Apache Kafka 4.4.0 with `log.flush.interval.messages=1`, which\n\
+         flushes each append before it answers. From the page cache means: Ottla with `--durability os`, and Apache Kafka as it comes. Apache Kafka\n\
+         has 512 MiB of heap. The limit is a sink in the same raw frames: it reads, compares every checksum, makes all that has arrived\n\
+         durable with one write past the page cache into a file filled beforehand and one fdatasync (or keeps nothing), and answers. It knows\n\
+         no topics, offsets or sequences. The load is `crates/bench`, one thread for all producers: requests encoded once and patched.\n\n\
+         CPU is what the broker's process used, all threads, over the time that is measured; \"client\" is the load program's.\n",
         run.whole.as_secs(),
         run.prepared.as_secs()
     )
 }
 
-/// Ottla by the limit and by Apache Kafka.
+/// What must be known to read a shape's tables.
+fn note(shape: Shape) -> Option<&'static str> {
+    match shape {
+        Shape::Quiet => Some(
+            "A tenth is a tenth of what Apache Kafka did at full speed, so that both can do it. Requests leave when they are due, answered or\n\
+             not, and their time counts from then.",
+        ),
+        Shape::P3 => Some(
+            "Batches of 16 KiB to one partition after the other, four consumers that follow (the sinks have none). Requests leave when they are due and\n\
+             their time counts from then, so a broker that cannot keep up shows it; one that answers less than nine tenths in time is not asked\n\
+             for more.",
+        ),
+        Shape::P5 => Some("A request is one record to one partition; four producers, 16 in flight each."),
+        Shape::P6 => Some(
+            "First 500 requests a second alone, then the same while a consumer reads 512 MiB of another partition from the start, as fast\n\
+             as it can, again and again.",
+        ),
+        Shape::P7 => Some(
+            "A consumer waits at the end of a partition; a record of 1 KiB is sent; the time ends when the consumer has it. Then the next.",
+        ),
+        Shape::Fetch => Some(
+            "One connection, at most 1 MiB for each request, one request after the other, every checksum compared. What was just written is 8 MiB. Before\n\
+             reading from the disk the system is told to forget the pages of the broker's files.",
+        ),
+        Shape::Clients => Some(
+            "`kafka-producer-perf-test` and `kafka-consumer-perf-test` with acks=all, and a C program with librdkafka, idempotent; all else as they come. The first\n\
+             fifth of what is produced is not counted. These clients use most of one core of two, so they compare what a user of two cores sees and\n\
+             not what brokers can do. CPU is that of the whole run with its warm-up.",
+        ),
+        Shape::P9 => Some("Disk is what all files of the broker took at the end, those of the log included."),
+        _ => None,
+    }
+}
+
+/// Ottla by the limit and by Apache Kafka, as far as both were measured.
 fn ratios(figures: &Figures, cells: &[Cell]) -> String {
-    let mut text = "| | by the synced sink | times Kafka, synced both | by the sink that keeps nothing | times Kafka, page cache both |\n\
-                    | --- | ---: | ---: | ---: | ---: |\n"
-        .to_owned();
+    const COLUMNS: [(&str, Side, Side); 7] = [
+        ("by the synced sink", Side::OttlaDisk, Side::Sink),
+        ("by the sink, cached file", Side::OttlaDisk, Side::SinkFile),
+        ("by the sink, from disk", Side::OttlaDisk, Side::SinkCold),
+        ("times Kafka, synced both", Side::OttlaDisk, Side::KafkaFlush),
+        ("by the sink that keeps nothing", Side::OttlaOs, Side::SinkDiscard),
+        ("times Kafka, page cache both", Side::OttlaOs, Side::KafkaCache),
+        ("times Kafka from the page cache, Ottla synced", Side::OttlaDisk, Side::KafkaCache),
+    ];
+    let ratio =
+        |cell: &Cell, ours, theirs, figure| figures.ratio((&cell.name, ours), (&cell.name, theirs), figure);
+    let there: Vec<_> = COLUMNS
+        .iter()
+        .filter(|(_, ours, theirs)| {
+            cells.iter().any(|cell| ratio(cell, *ours, *theirs, Figure::Megabytes).is_some())
+        })
+        .collect();
+    let mut text = "| |".to_owned();
+    there.iter().for_each(|(title, ..)| text.push_str(&format!(" {title} | p99 |")));
+    text.push_str("\n| --- |");
+    there.iter().for_each(|_| text.push_str(" ---: | ---: |"));
+    text.push('\n');
     for cell in cells {
-        let ratio = |ours: Side, theirs: Side| {
-            spread_of(figures.ratio((&cell.name, ours), (&cell.name, theirs), Figure::Megabytes), 2)
-        };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} |",
-            cell.name,
-            ratio(Side::OttlaDisk, Side::Sink),
-            ratio(Side::OttlaDisk, Side::KafkaFlush),
-            ratio(Side::OttlaOs, Side::SinkDiscard),
-            ratio(Side::OttlaOs, Side::KafkaCache)
-        );
+        let _ = write!(text, "| {} |", cell.name);
+        for (_, ours, theirs) in &there {
+            let rate = spread_of(ratio(cell, *ours, *theirs, Figure::Megabytes), 2);
+            let time = ratio(cell, *ours, *theirs, P99)
+                .map_or("-".to_owned(), |(middle, ..)| format!("{middle:.2}"));
+            let _ = write!(text, " {rate} | {time} |");
+        }
+        text.push('\n');
     }
     text
 }
@@ -78,6 +144,7 @@ fn values(figures: &Figures, cells: &[Cell]) -> String {
             let middle = |figure, digits: usize| {
                 of(figure).map_or("-".to_owned(), |(middle, ..)| format!("{middle:.digits$}"))
             };
+            let cpu = of(Figure::CpuPerGigabyte).or_else(|| of(Figure::WholeCpuPerGigabyte));
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -88,7 +155,7 @@ fn values(figures: &Figures, cells: &[Cell]) -> String {
                 middle(Figure::Requests, 0),
                 millis(P50),
                 millis(P99),
-                middle(Figure::CpuPerGigabyte, 2),
+                cpu.map_or("-".to_owned(), |(middle, ..)| format!("{middle:.2}")),
                 middle(Figure::CpuPerRequest, 1),
                 middle(Figure::ClientPerGigabyte, 2)
             );
@@ -97,8 +164,34 @@ fn values(figures: &Figures, cells: &[Cell]) -> String {
     text
 }
 
+/// Figures that only some cells have.
+fn more(figures: &Figures, cells: &[Cell]) -> String {
+    const MORE: [(&str, Figure, usize); 4] = [
+        ("p99 alone, ms", Figure::Millis("quiet_p99"), 2),
+        ("p99 by that alone", Figure::Times("p99", "quiet_p99"), 2),
+        ("read meanwhile, MB/s", Figure::Named("drained"), 0),
+        ("disk at the end, MiB", Figure::Named("disk"), 0),
+    ];
+    let mut text = String::new();
+    for cell in cells {
+        for side in &cell.sides {
+            let told: Vec<String> = MORE
+                .iter()
+                .filter_map(|(title, figure, digits)| {
+                    let value = figures.of(&cell.name, *side, *figure)?;
+                    Some(format!("{title} {}", spread_of(Some(value), *digits)))
+                })
+                .collect();
+            if !told.is_empty() {
+                let _ = writeln!(text, "- {}, {}: {}", cell.name, side.title(), told.join("; "));
+            }
+        }
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
 /// A middle value with the least and the most.
-fn spread_of(spread: Option<Spread>, digits: usize) -> String {
+pub(super) fn spread_of(spread: Option<Spread>, digits: usize) -> String {
     match spread {
         Some((middle, least, most)) => format!("{middle:.digits$} [{least:.digits$} - {most:.digits$}]"),
         None => "-".to_owned(),

@@ -1,7 +1,7 @@
 //! The brokers that a shape is measured on, side by side.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,7 @@ pub(super) struct Running {
     /// What clients are told.
     pub(super) address: String,
     pub(super) process: u32,
+    folder: PathBuf,
     _alive: Alive,
 }
 
@@ -102,14 +103,14 @@ impl Running {
             let folder = kafka::fresh_folder(&format!("node-bench-{name}"))?;
             let node = start_kafka(side, port, &folder)?;
             let address = format!("127.0.0.1:{port}");
-            return Ok(Running { side, address, process: node.id(), _alive: Alive::Kafka(node) });
+            return Ok(Running { side, address, process: node.id(), folder, _alive: Alive::Kafka(node) });
         }
         let folder = peers::fresh(&name)?;
         fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
         let guard = Guard::start(&mut command(side, port, &folder, other)?)?;
         let address =
             if side.is_sink() { format!("null@127.0.0.1:{port}") } else { format!("127.0.0.1:{port}") };
-        let running = Running { side, address, process: guard.id(), _alive: Alive::Child(guard) };
+        let running = Running { side, address, process: guard.id(), folder, _alive: Alive::Child(guard) };
         running.await_ready(port)?;
         Ok(running)
     }
@@ -150,6 +151,39 @@ impl Running {
         match output.status {
             Some(status) if status.success() => Ok(()),
             _ => Err(format!("{}: {}", self.side.title(), output.stderr.trim())),
+        }
+    }
+
+    /// Bytes of all its files.
+    pub(super) fn disk(&self) -> u64 {
+        size_of(&self.folder)
+    }
+
+    /// Tells the system to forget the pages of all its files, which must be on the disk.
+    pub(super) fn forget_pages(&self) {
+        rustix::fs::sync();
+        each_file(&self.folder, &mut |path| {
+            if let Ok(file) = fs::File::open(path) {
+                // Advice only: what cannot be forgotten stays.
+                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            }
+        });
+    }
+}
+
+fn size_of(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut sum = 0;
+    each_file(folder, &mut |path| sum += fs::metadata(path).map_or(0, |found| found.blocks() * 512));
+    sum
+}
+
+fn each_file(folder: &Path, work: &mut impl FnMut(&Path)) {
+    // Files come and go under a broker; what is gone is not there.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => each_file(&entry.path(), work),
+            _ => work(&entry.path()),
         }
     }
 }

@@ -177,7 +177,7 @@ fn command(side: Side, port: u16, folder: &std::path::Path) -> Result<Command, S
 }
 
 /// CPU time of a process with all its threads, ended ones included. Linux counts it in hundredths of a second.
-pub(super) fn cpu(process: u32) -> Result<Duration, String> {
+pub(in crate::bench) fn cpu(process: u32) -> Result<Duration, String> {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     // The name, in brackets, may hold blanks; user and system time are the 12th and 13th word behind it.

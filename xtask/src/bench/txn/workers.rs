@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -50,7 +50,11 @@ impl Worker {
                 command
             }
             Client::Java => java()?,
-            Client::Librdkafka => Command::new(librdkafka()?),
+            Client::Librdkafka => {
+                let program = process::root().join("target/bench/txn-librdkafka");
+                librdkafka(&sources().join("txn.c"), &program)?;
+                Command::new(program)
+            }
         };
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guard = Guard::start(&mut command)?;
@@ -111,25 +115,24 @@ fn java() -> Result<Command, String> {
     Ok(command)
 }
 
-/// Compiles the C program against the library that the Python client brings along.
-fn librdkafka() -> Result<PathBuf, String> {
+/// Compiles a C program against the library that the Python client brings along.
+pub(in crate::bench) fn librdkafka(source: &Path, program: &Path) -> Result<(), String> {
     for client in clients::load(&["confluent-kafka".to_owned()])? {
         client.prepare()?;
     }
     let lib = process::root().join("target/e2e/confluent-kafka/venv/lib");
     let library = find(&lib).ok_or_else(|| format!("no librdkafka below {}", lib.display()))?;
     let folder = library.parent().unwrap_or(&lib).display().to_string();
-    let out = process::root().join("target/bench/txn-librdkafka");
-    let (program, library) = (out.display().to_string(), library.display().to_string());
+    let shown = |path: &Path| path.display().to_string();
+    let (source, out, library) = (shown(source), shown(program), shown(&library));
     let run_path = format!("-Wl,-rpath,{folder}");
-    let words = ["cc", "-O2", "-pthread", "txn.c", &library, &run_path, "-o", &program];
-    fs::create_dir_all(out.parent().unwrap_or(&out)).map_err(|e| format!("{program}: {e}"))?;
-    process::run(&sources(), &words)?;
-    Ok(out)
+    let words = ["cc", "-O2", "-pthread", &source, &library, &run_path, "-o", &out];
+    fs::create_dir_all(program.parent().unwrap_or(program)).map_err(|e| format!("{out}: {e}"))?;
+    process::run(&process::root(), &words)
 }
 
 /// The shared library in lib/pythonX/site-packages/confluent_kafka.libs.
-fn find(lib: &std::path::Path) -> Option<PathBuf> {
+fn find(lib: &Path) -> Option<PathBuf> {
     fs::read_dir(lib).ok()?.flatten().find_map(|python| {
         let libraries = fs::read_dir(python.path().join("site-packages/confluent_kafka.libs")).ok()?;
         let is_it = |path: &PathBuf| {

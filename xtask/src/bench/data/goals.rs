@@ -1,0 +1,190 @@
+//! The goals: what the figures are held against.
+
+use std::fmt::Write;
+
+use super::cells::{self, rate_name};
+use super::figures::{Figure, Figures, P50, P99, Spread};
+use super::report::spread_of;
+use super::sides::Side;
+
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+struct Goal {
+    name: &'static str,
+    what: String,
+    bound: Bound,
+    value: Option<Spread>,
+}
+
+impl Goal {
+    fn row(&self) -> String {
+        let (sign, bound) = match self.bound {
+            Bound::AtLeast(bound) => ("at least", bound),
+            Bound::AtMost(bound) => ("at most", bound),
+        };
+        let outcome = match (&self.bound, self.value) {
+            (_, None) => "not measured",
+            (Bound::AtLeast(bound), Some((middle, ..))) if middle >= *bound => "met",
+            (Bound::AtMost(bound), Some((middle, ..))) if middle <= *bound => "met",
+            _ => "**missed**",
+        };
+        let Goal { name, what, value, .. } = self;
+        format!("| {name} | {what} | {sign} {bound} | {} | {outcome} |\n", spread_of(*value, 2))
+    }
+}
+
+/// The table of goals, Apache Kafka's half and the limit's.
+pub(super) fn table(figures: &Figures) -> String {
+    let mut text = "| | what | goal | value | |\n| --- | --- | --- | ---: | --- |\n".to_owned();
+    for goal in beside_kafka(figures).iter().chain(&by_the_limit(figures)) {
+        text.push_str(&goal.row());
+    }
+    for (name, what, bound, place) in ELSEWHERE {
+        let _ = writeln!(text, "| {name} | {what} | {bound} | {place} | |");
+    }
+    text
+}
+
+/// Goals that other benches and tests measure.
+const ELSEWHERE: [(&str, &str, &str, &str); 5] = [
+    (
+        "G5",
+        "transactions by the limit, 1 and 16 producers",
+        "at least 0.6, 0.5",
+        "see Transactions, By the limit",
+    ),
+    (
+        "G6",
+        "exec to first answer; idle memory; both with 10,000 partitions",
+        "20 ms, 10 MB; 300 ms, 150 MB",
+        "see Start",
+    ),
+    ("G7", "restart after SIGKILL with a full tail", "1.5 times a raw scan", "see Start"),
+    ("G9", "memory under any client", "256 MiB by default", "a test"),
+    ("G10", "anomalies that the checker finds", "none", "docs/reliability.md"),
+];
+
+fn beside_kafka(figures: &Figures) -> Vec<Goal> {
+    let times = |what: &str, cell: &str, (ours, theirs): (Side, Side), figure, bound| Goal {
+        name: "Kafka",
+        what: what.to_owned(),
+        bound,
+        value: figures.ratio((cell, ours), (cell, theirs), figure),
+    };
+    let synced = (Side::OttlaDisk, Side::KafkaFlush);
+    let cached = (Side::OttlaOs, Side::KafkaCache);
+    let fetched = (Side::OttlaDisk, Side::KafkaCache);
+    let (rate, least) = (Figure::Megabytes, Bound::AtLeast);
+    vec![
+        times("produce 1 KiB, page cache both, times", cells::BATCHES, cached, rate, least(1.3)),
+        times("produce 1 KiB, synced both, times", cells::BATCHES, synced, rate, least(5.0)),
+        times("produce 100 B, page cache both, times", cells::SMALL_RECORDS, cached, rate, least(1.3)),
+        times("produce 100 B, synced both, times", cells::SMALL_RECORDS, synced, rate, least(5.0)),
+        times("p99 at a tenth of Kafka's rate, page cache both", cells::TENTH_CACHED, cached, P99, third()),
+        times("p99 at a tenth of Kafka's rate, synced both", cells::TENTH_SYNCED, synced, P99, third()),
+        times("consume what was just written, times", cells::TAIL, fetched, rate, least(1.3)),
+        times("consume from cached files, times", cells::WARM, fetched, rate, least(1.3)),
+        partitions(figures, Side::OttlaDisk),
+        partitions(figures, Side::OttlaOs),
+    ]
+}
+
+fn third() -> Bound {
+    Bound::AtMost(0.33)
+}
+
+fn partitions(figures: &Figures, side: Side) -> Goal {
+    Goal {
+        name: "Kafka",
+        what: format!("{}: 10,000 partitions, 2 in 100 active, by 10", side.title()),
+        bound: Bound::AtLeast(0.95),
+        value: figures.ratio((cells::MANY, side), (cells::FEW, side), Figure::Requests),
+    }
+}
+
+fn by_the_limit(figures: &Figures) -> Vec<Goal> {
+    let share = |name, what: &str, cell: &str, limit, bound| Goal {
+        name,
+        what: what.to_owned(),
+        bound: Bound::AtLeast(bound),
+        value: figures.ratio((cell, Side::OttlaDisk), (cell, limit), Figure::Megabytes),
+    };
+    let time = |name, what: &str, figure, bound| Goal {
+        name,
+        what: what.to_owned(),
+        bound: Bound::AtMost(bound),
+        value: figures.ratio((cells::UNLOADED, Side::OttlaDisk), (cells::UNLOADED, Side::Sink), figure),
+    };
+    let own = |name, what: &str, cell: &str, figure, bound| Goal {
+        name,
+        what: what.to_owned(),
+        bound: Bound::AtMost(bound),
+        value: figures.of(cell, Side::OttlaDisk, figure),
+    };
+    vec![
+        share(
+            "G1",
+            "durable produce 1 MiB, 4 in flight, by the limit",
+            cells::LARGE_BATCHES,
+            Side::Sink,
+            0.65,
+        ),
+        share("G2", "durable produce 16 KiB, 5 in flight, by the limit", cells::BATCHES, Side::Sink, 0.6),
+        share("G2", "durable produce 1 KiB, 64 in flight, by the limit", cells::SINGLES, Side::Sink, 0.5),
+        time("G3", "unloaded produce p50 by the limit's", P50, 1.5),
+        time("G3", "unloaded produce p99 by the limit's", P99, 2.0),
+        share("G4", "fetch from the tail's memory by the limit", cells::TAIL, Side::Sink, 0.7),
+        share("G4", "fetch of what is cached by the limit", cells::WARM, Side::SinkFile, 0.7),
+        share("G4", "fetch from the disk by the limit", cells::COLD, Side::SinkCold, 0.8),
+        own(
+            "G8",
+            "produce p99 while a backlog is read, by quiet",
+            cells::DRAIN,
+            Figure::Times("p99", "quiet_p99"),
+            2.0,
+        ),
+        Goal {
+            name: "G8",
+            what: "produce p99 of the run with retention, by quiet".to_owned(),
+            bound: Bound::AtMost(2.0),
+            value: figures.ratio((cells::RETENTION, Side::OttlaDisk), (&rate_name(64), Side::OttlaDisk), P99),
+        },
+        own(
+            "G11",
+            "broker CPU, seconds for a GB in 1 MiB batches",
+            cells::LARGE_BATCHES,
+            Figure::CpuPerGigabyte,
+            0.6,
+        ),
+        own(
+            "G11",
+            "broker CPU, microseconds for a request of 1 KiB",
+            cells::SINGLES,
+            Figure::CpuPerRequest,
+            10.0,
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::Sample;
+    use super::*;
+
+    #[test]
+    fn goals_are_met_missed_or_not_measured() {
+        let mut figures = Figures::default();
+        let sample =
+            |cpu: f64| Sample::read(&format!("requests=1000 bytes=1e9 seconds=1 broker_cpu={cpu}")).unwrap();
+        figures.add(cells::LARGE_BATCHES, Side::OttlaDisk, 0, sample(0.5));
+        figures.add(cells::SINGLES, Side::OttlaDisk, 0, sample(0.02));
+        let text = table(&figures);
+        let row = |begin: &str| text.lines().find(|line| line.contains(begin)).unwrap_or_default().to_owned();
+        assert!(row("seconds for a GB").ends_with("| 0.50 [0.50 - 0.50] | met |"));
+        assert!(row("microseconds for a request").ends_with("| 20.00 [20.00 - 20.00] | **missed** |"));
+        assert!(row("G1 ").ends_with("| - | not measured |"));
+    }
+}
