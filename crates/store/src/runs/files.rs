@@ -143,7 +143,10 @@ impl RunFiles {
         let id = RunId::of(&self.identity, number);
         let file = run_name(number);
         let medium = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => RunError::Gone { file: run_name(number) },
+            // A file that went behind our back is no reason to plan again.
+            io::ErrorKind::NotFound if !self.table().live.contains_key(&number) => {
+                RunError::Gone { file: run_name(number) }
+            }
             _ => RunError::Medium { file: run_name(number), offset: 0, source },
         };
         let damaged = |offset| {

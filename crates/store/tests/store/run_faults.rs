@@ -2,11 +2,13 @@
 
 use crate::common::{open, quiet, small};
 use crate::runs::{Sizes, mixed, partition, record_batch, write};
+use ottla_store::inspect::Folder;
 use ottla_store::testing::{Fault, FaultMedium};
 use ottla_store::{Durability, Log, Medium, Options, PartEnd, RunError, Runs, Wanted};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 const RUN: u64 = 7;
 const NAME: &str = "run-000000000007";
@@ -154,8 +156,8 @@ fn handles_are_bounded_and_a_run_that_was_closed_is_opened_again() {
     assert_eq!(medium.steps() - before, 1);
 }
 
-/// A folder with one run: a small part, and one with pages.
-fn folder() -> (FaultMedium, Vec<RunPart>, Vec<Sizes>) {
+/// A folder with one run: a small part, and one with pages; and the bytes of their batches.
+fn folder() -> (FaultMedium, Vec<RunPart>, Vec<Sizes>, Vec<Vec<u8>>) {
     let medium = FaultMedium::new(1);
     let sizes = vec![mixed(12, 900), mixed(110, 1300)];
     let log = log_with(&medium, quiet());
@@ -164,7 +166,8 @@ fn folder() -> (FaultMedium, Vec<RunPart>, Vec<Sizes>) {
     };
     assert!(parts[0].pages == 0 && parts[1].pages == 1);
     drop(log);
-    (medium, parts, sizes)
+    let wholes = sizes.iter().map(bytes_of).collect();
+    (medium.restart(), parts, sizes, wholes)
 }
 
 /// What came of reading a damaged run in one way.
@@ -203,14 +206,22 @@ fn judge(read: Result<Vec<u8>, RunError>, whole: &[u8], what: &str) -> Outcome {
     Outcome::GivenAway
 }
 
+/// Base offset of the first batch with the largest timestamp.
+fn latest_of(whole: &[u8]) -> Offset {
+    let heads = ottla_layout::run::Batches::of(whole).filter_map(Result::ok).map(|(_, head, _)| head);
+    let latest = heads.reduce(|best, head| if head.max_timestamp > best.max_timestamp { head } else { best });
+    latest.map_or(Offset(-1), |head| head.base_offset)
+}
+
 /// Reads everything in every way; returns how often it was refused.
-fn check_damaged(damaged: &FaultMedium, parts: &[RunPart], sizes: &[Sizes], what: &str) -> usize {
-    let log = log_with(damaged, quiet());
-    let runs = log.runs();
+fn check_damaged(damaged: &FaultMedium, parts: &[RunPart], wholes: &[Vec<u8>], what: &str) -> usize {
+    let Ok(folder) = Folder::open(Arc::new(damaged.clone())) else {
+        unreachable!("a folder with an identity");
+    };
+    let runs = folder.runs();
     let mut refused = 0;
-    for (part, sizes) in parts.iter().zip(sizes) {
-        let whole = bytes_of(sizes);
-        let read = judge(runs.read(part, all()).map(|slice| slice.bytes.to_vec()), &whole, what);
+    for (part, whole) in parts.iter().zip(wholes) {
+        let read = judge(runs.read(part, all()).map(|slice| slice.bytes.to_vec()), whole, what);
         let scan = || {
             let mut scan = runs.scan(part)?;
             let mut bytes = Vec::new();
@@ -219,16 +230,16 @@ fn check_damaged(damaged: &FaultMedium, parts: &[RunPart], sizes: &[Sizes], what
             }
             Ok(bytes)
         };
-        let scanned = judge(scan(), &whole, what);
+        let scanned = judge(scan(), whole, what);
         assert_ne!(scanned, Outcome::GivenAway, "{what}: a scan checks all");
         assert!(read != Outcome::GivenAway || scanned == Outcome::Refused, "{what}");
         let time = part.max_timestamp;
-        let latest = sizes.iter().find(|batch| batch.2 == time.0).map_or(0, |batch| batch.0);
+        let latest = latest_of(whole);
         let ends = (part.base_offset, part.last_offset.plus(1));
         let found = [runs.find_time(part, time, ends.0, ends.1), runs.latest_time(part, ends.1)];
         for found in found {
             match found {
-                Ok(found) => assert_eq!(found.map(|batch| batch.base_offset), Some(Offset(latest)), "{what}"),
+                Ok(found) => assert_eq!(found.map(|batch| batch.base_offset), Some(latest), "{what}"),
                 Err(error) => assert!(error.to_string().contains(NAME), "{what}: {error}"),
             }
         }
@@ -259,15 +270,15 @@ fn is_telling(at: usize, parts: &[RunPart], sizes: &[Sizes], bytes: &[u8]) -> bo
 
 #[test]
 fn a_flipped_bit_of_a_run_gives_right_data_or_is_named() {
-    let (medium, parts, sizes) = folder();
-    assert_eq!(check_damaged(&medium.fork(0), &parts, &sizes, "undamaged"), 0);
+    let (medium, parts, sizes, wholes) = folder();
+    assert_eq!(check_damaged(&medium.fork(0), &parts, &wholes, "undamaged"), 0);
     let bytes = medium.contents(NAME);
     let mut refused = 0;
     let mut tried = 0;
     for at in (0..bytes.len()).filter(|at| is_telling(*at, &parts, &sizes, &bytes)) {
-        let copy = medium.fork(at as u64);
-        copy.damage(NAME, at, &[bytes[at] ^ (1 << (at % 8))]);
-        refused += usize::from(check_damaged(&copy, &parts, &sizes, &format!("byte {at}")) > 0);
+        medium.damage(NAME, at, &[bytes[at] ^ (1 << (at % 8))]);
+        refused += usize::from(check_damaged(&medium, &parts, &wholes, &format!("byte {at}")) > 0);
+        medium.damage(NAME, at, &[bytes[at]]);
         tried += 1;
     }
     assert!(tried > 1000 && refused > tried * 4 / 5, "{refused} of {tried} were refused");
@@ -275,17 +286,17 @@ fn a_flipped_bit_of_a_run_gives_right_data_or_is_named() {
 
 #[test]
 fn a_lost_or_misplaced_block_of_a_run_gives_right_data_or_is_named() {
-    let (medium, parts, sizes) = folder();
+    let (medium, parts, _, wholes) = folder();
     let bytes = medium.contents(NAME);
     let mut refused = 0;
     for at in (0..bytes.len()).step_by(512) {
         let copy = medium.fork(at as u64);
         copy.damage(NAME, at, &[0; 512]);
-        refused += check_damaged(&copy, &parts, &sizes, &format!("zeros at {at}"));
+        refused += check_damaged(&copy, &parts, &wholes, &format!("zeros at {at}"));
         let elsewhere = (at + 8192) % bytes.len();
         let copy = medium.fork(at as u64);
         copy.damage(NAME, at, &bytes[elsewhere..(elsewhere + 4096).min(bytes.len())]);
-        refused += check_damaged(&copy, &parts, &sizes, &format!("misplaced at {at}"));
+        refused += check_damaged(&copy, &parts, &wholes, &format!("misplaced at {at}"));
     }
     assert!(refused > 100, "{refused}");
 }
@@ -340,13 +351,13 @@ fn a_scan_goes_on_behind_what_is_damaged() {
 
 #[test]
 fn a_freed_part_is_told_from_a_damaged_one() {
-    let (medium, parts, _) = folder();
+    let (medium, parts, ..) = folder();
     let mut log = log_with(&medium, quiet());
     log.runs().punch(RUN, Runs::extent(&parts[1]));
     log.append(&small(1)).unwrap();
     log.flush().unwrap();
     drop(log);
-    let folder = ottla_store::inspect::Folder::open(std::sync::Arc::new(medium.restart())).unwrap();
+    let folder = Folder::open(Arc::new(medium.restart())).unwrap();
     let rows = folder.runs().parts(RUN).unwrap();
     let freed: Vec<bool> = rows.iter().map(|row| folder.runs().verify(*row).freed).collect();
     assert_eq!(freed, [false, true]);
@@ -354,7 +365,7 @@ fn a_freed_part_is_told_from_a_damaged_one() {
 
 #[test]
 fn the_run_of_another_number_or_folder_is_not_taken_for_it() {
-    let (medium, parts, _) = folder();
+    let (medium, parts, ..) = folder();
     medium.rename(NAME, "run-000000000008").unwrap();
     let log = log_with(&medium, quiet());
     let moved = RunPart { run: 8, ..parts[0] };
@@ -365,7 +376,7 @@ fn the_run_of_another_number_or_folder_is_not_taken_for_it() {
 
 #[test]
 fn a_part_that_the_run_does_not_have_is_an_error() {
-    let (medium, parts, _) = folder();
+    let (medium, parts, ..) = folder();
     let log = log_with(&medium, quiet());
     let part = parts[1];
     let lies = [

@@ -2,10 +2,12 @@
 
 use crate::common::{open, quiet, small};
 use ottla_store::testing::FaultMedium;
-use ottla_store::{Log, Medium, PartEnd, RunError, Runs, Slice, Wanted};
+use ottla_store::{DiskMedium, Hooks, Log, Medium, Options, PartEnd, RunError, Runs, Slice, Wanted};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset, TopicId, TopicPartition};
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 pub(crate) fn partition(number: i32) -> TopicPartition {
     TopicPartition { topic: TopicId([7; 16]), partition: number }
@@ -13,7 +15,7 @@ pub(crate) fn partition(number: i32) -> TopicPartition {
 
 /// A batch as far as runs look into it, with a checksum that is right.
 pub(crate) fn record_batch(base: i64, count: i32, time: i64, size: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..size.max(61)).map(|at| (at as i64 * 31 + base) as u8).collect();
+    let mut bytes = vec![(base * 31) as u8; size.max(61)];
     let length = bytes.len() as i32 - 12;
     bytes[..8].copy_from_slice(&base.to_be_bytes());
     bytes[8..12].copy_from_slice(&length.to_be_bytes());
@@ -184,6 +186,44 @@ fn batches_are_found_by_time() {
             assert_eq!(found, expected.map(|batch| (batch.0, batch.2)), "before {to}");
         }
     }
+}
+
+#[test]
+fn a_disk_gives_what_was_written_and_takes_freed_room_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let medium = DiskMedium::open(folder.path()).unwrap();
+    let options = Options { segment_size: 64 << 10, ..quiet() };
+    let mut log = Log::open(Arc::new(medium), options, Hooks::none(), &mut |_| {}).unwrap().log;
+    let sizes = [mixed(400, 9000), mixed(40, 900)];
+    let parts = write(&log.runs(), 1, &sizes).unwrap();
+    let all = wanted(0, i64::MAX, 8 << 20);
+    // The first reader goes around the page cache, the second one does not.
+    for round in 0..3 {
+        for (part, sizes) in parts.iter().zip(&sizes) {
+            check(&log.runs().read(part, all).unwrap(), &all, sizes, &format!("round {round}"));
+        }
+    }
+    let report = log.runs().verify(log.runs().parts(1).unwrap()[0]);
+    assert_eq!((report.batches, report.faults.len()), (400, 0));
+    let blocks = || std::fs::metadata(folder.path().join("run-000000000001")).unwrap().blocks();
+    let before = blocks();
+    log.runs().punch(1, Runs::extent(&parts[0]));
+    log.append(&small(1)).unwrap();
+    log.flush().unwrap();
+    // A file system that cannot do it keeps the room.
+    assert!(blocks() <= before);
+    assert!(log.runs().read(&parts[0], all).unwrap_err().is_gone());
+    check(&log.runs().read(&parts[1], all).unwrap(), &all, &sizes[1], "the part behind");
+}
+
+#[test]
+fn a_file_that_went_behind_our_back_is_no_reason_to_plan_again() {
+    let medium = FaultMedium::new(1);
+    let log = log(&medium);
+    let part = write(&log.runs(), 1, &[mixed(3, 900)]).unwrap()[0];
+    medium.remove("run-000000000001").unwrap();
+    let error = log.runs().read(&part, wanted(0, 100, 1000)).unwrap_err();
+    assert!(!error.is_gone() && error.to_string().contains("run-000000000001"), "{error}");
 }
 
 #[test]
