@@ -114,7 +114,11 @@ impl Ask {
                 Ok(Found::In { source, end, log_start }) => (source, end, log_start),
             };
             let by_time = matches!(self.wanted, Some(Wanted::Time(_)));
-            let time = if by_time { Millis(self.asked.timestamp) } else { source.max_timestamp() };
+            // The latest time may be that of a record that is deleted, as long as a part or batch holds it.
+            let (time, log_start) = match by_time {
+                true => (Millis(self.asked.timestamp), log_start),
+                false => (source.max_timestamp(), Offset(0)),
+            };
             match search(ctx, source, time, log_start).await {
                 Ok(Searched::Found(time, offset)) if offset < end => return Ok(found(index, time, offset)),
                 Ok(_) if !by_time => return Ok(found(index, Millis::NONE, Offset::NONE)),

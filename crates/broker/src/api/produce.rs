@@ -10,11 +10,12 @@ use super::subject::{Partition, Reason};
 use crate::api::{Broken, Outcome};
 use crate::context::{Caller, Context, to_topic_id};
 use crate::host::{NoRoom, Offered};
-use check::{Checked, Refusal};
+use check::{Checked, Fault, Refusal, Walked};
 use ottla_core::catalog::TopicRef;
 use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
 use ottla_core::transaction::TransactionCheck;
 use ottla_core::{Answer, Input, Refused};
+use ottla_types::Millis;
 use ottla_wire::messages::produce_request::TopicProduceData;
 use ottla_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
@@ -52,9 +53,9 @@ async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result
     let mut results = results.into_iter();
     let mut parts = slots.into_iter().map(|slot| match slot {
         Slot::Refused(index, refusal) => (index, Err(refusal)),
-        Slot::Asked(index, keyless) => {
+        Slot::Asked(index, walked) => {
             let result = results.next().unwrap_or(Err(ErrorCode::UNKNOWN_SERVER_ERROR.into()));
-            (index, result.map_err(|refusal| refusal.of_record(keyless)))
+            (index, result.map_err(|refusal| refusal.of_record(&walked)))
         }
     });
     let mut responses = Vec::with_capacity(request.topic_data.len());
@@ -78,8 +79,8 @@ async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result
 
 /// A partition of the request.
 enum Slot {
-    /// Its batch goes to the core; the record without a key that comes first, if there is one.
-    Asked(i32, Option<i32>),
+    /// Its batch goes to the core.
+    Asked(i32, Walked),
     /// It is refused before that.
     Refused(i32, Refusal),
 }
@@ -114,11 +115,17 @@ impl Ask {
                 let index = partition.index;
                 match self.check(partition.records.as_ref()) {
                     Err(refusal) => slots.push(Slot::Refused(index, refusal)),
-                    Ok(Checked { summary, payload, keyless }) => {
-                        slots.push(Slot::Asked(index, keyless));
-                        let topic = self.topic_ref(topic);
-                        let keyless = keyless.is_some();
-                        batches.push(ProduceBatch { topic, partition: index, keyless, summary, payload });
+                    Ok(Checked { summary, payload, walked, stamped }) => {
+                        slots.push(Slot::Asked(index, walked));
+                        batches.push(ProduceBatch {
+                            topic: self.topic_ref(topic),
+                            partition: index,
+                            keyless: walked.keyless.is_some(),
+                            earliest: walked.earliest.map_or(Millis::NONE, |(earliest, _)| earliest),
+                            stamped,
+                            summary,
+                            payload,
+                        });
                     }
                 }
             }
@@ -214,13 +221,18 @@ impl Ask {
                 let why = format!("the batch is larger than max.message.bytes, which is {most}");
                 return Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why);
             }
-            ProduceError::BadTimestamp => {
+            ProduceError::BadTimestamp { least, most } => {
                 let why = "a timestamp is further from the broker's clock than the topic allows";
-                return Refusal::new(ErrorCode::INVALID_TIMESTAMP, why);
+                return Refusal::at(Fault::Time { least, most }, ErrorCode::INVALID_TIMESTAMP, why);
+            }
+            ProduceError::NotItsTime => {
+                let why =
+                    "the batch says that its timestamps are of the append, which is the broker's to say";
+                return Refusal::at(Fault::All, ErrorCode::INVALID_TIMESTAMP, why);
             }
             ProduceError::NeedsKeys => {
                 let why = "the topic is compacted, so every record needs a key";
-                return Refusal::new(ErrorCode::INVALID_RECORD, why);
+                return Refusal::at(Fault::Key, ErrorCode::INVALID_RECORD, why);
             }
             ProduceError::Invalid(why) => return Refusal::new(ErrorCode::INVALID_RECORD, why),
         };

@@ -166,7 +166,15 @@ fn batch(at: TopicPartition, owner: Owner, first: i32, chance: &mut Chance) -> P
         control: false,
     };
     let payload = vec![filling(size); size as usize].into();
-    ProduceBatch { topic: TopicRef::Id(at.topic), partition: at.partition, keyless: false, summary, payload }
+    ProduceBatch {
+        topic: TopicRef::Id(at.topic),
+        partition: at.partition,
+        keyless: false,
+        earliest: summary.base_timestamp,
+        stamped: false,
+        summary,
+        payload,
+    }
 }
 
 fn produce_plain(ledger: &Ledger, chance: &mut Chance) -> Input {

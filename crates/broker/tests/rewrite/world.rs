@@ -276,5 +276,13 @@ fn batch(topic: u8, bytes: usize, now: Millis, owner: Option<(Owner, i32)>) -> P
         transactional: owner.is_some(),
         control: false,
     };
-    ProduceBatch { topic: TopicRef::Id(at(topic).topic), partition: 0, keyless: true, summary, payload }
+    ProduceBatch {
+        topic: TopicRef::Id(at(topic).topic),
+        partition: 0,
+        keyless: true,
+        earliest: summary.base_timestamp,
+        stamped: false,
+        summary,
+        payload,
+    }
 }

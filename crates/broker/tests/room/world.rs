@@ -217,7 +217,15 @@ fn batch(topic: u8, owner: Option<Owner>, first: i32) -> ProduceBatch {
         control: false,
     };
     let payload = vec![topic; BATCH].into();
-    ProduceBatch { topic: TopicRef::Id(at(topic).topic), partition: 0, keyless: false, summary, payload }
+    ProduceBatch {
+        topic: TopicRef::Id(at(topic).topic),
+        partition: 0,
+        keyless: false,
+        earliest: summary.base_timestamp,
+        stamped: false,
+        summary,
+        payload,
+    }
 }
 
 /// Waits until something holds, which other threads bring about.

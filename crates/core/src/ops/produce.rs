@@ -1,6 +1,7 @@
 //! Produce: batches are appended, in a transaction or not, once each (T-40 to T-73).
 
 use crate::catalog::{Topic, TopicRef};
+use crate::config::TopicSettings;
 use crate::effect::{Answer, Effects, Ticket};
 use crate::partition::{LEADER_EPOCH, Partition, ProducerRefusal, Verdict, stale};
 use crate::refusal::{Facts, Refused, words};
@@ -35,6 +36,10 @@ pub struct ProduceBatch {
     pub partition: i32,
     /// True if some record has no key, which compacted topics refuse.
     pub keyless: bool,
+    /// The smallest timestamp of its records, -1 for none; the largest is in the summary.
+    pub earliest: Millis,
+    /// The client says that the timestamps are of the append.
+    pub stamped: bool,
     /// What its header says.
     pub summary: BatchSummary,
     /// Its bytes.
@@ -81,7 +86,14 @@ pub enum ProduceError {
         most: i64,
     },
     /// A timestamp is too far from the broker's clock.
-    BadTimestamp,
+    BadTimestamp {
+        /// The smallest that is taken.
+        least: Millis,
+        /// The largest that is taken.
+        most: Millis,
+    },
+    /// The client may not say when the batch was appended.
+    NotItsTime,
     /// The topic is compacted, and a record has no key.
     NeedsKeys,
     /// The batch contradicts itself: why.
@@ -100,7 +112,8 @@ words! { ProduceError:
     ProduceError::OutsideTransaction => "a batch outside it cannot be appended",
     ProduceError::OutOfOrder => "out of order",
     ProduceError::TooLarge { .. } => "the batch is larger than max.message.bytes",
-    ProduceError::BadTimestamp => "a timestamp is further from the broker's clock than the topic allows",
+    ProduceError::BadTimestamp { .. } => "a timestamp is further from the broker's clock than the topic allows",
+    ProduceError::NotItsTime => "the batch says that its timestamps are of the append, which is the broker's to say",
     ProduceError::NeedsKeys => "the topic is compacted, so every record needs a key",
     ProduceError::Invalid(why) => why,
 }
@@ -279,26 +292,38 @@ fn check_against_topic(now: Millis, topic: &Topic, batch: &ProduceBatch) -> Resu
     if settings.compact && batch.keyless {
         return Err(ProduceError::NeedsKeys.into());
     }
-    let batch = &batch.summary;
-    if i64::from(batch.size) > settings.max_message_bytes {
+    let summary = &batch.summary;
+    if i64::from(summary.size) > settings.max_message_bytes {
         let most = settings.max_message_bytes;
         return Err(Refused::on(
             ProduceError::TooLarge { most },
-            Facts::Most { given: batch.size.into(), most },
+            Facts::Most { given: summary.size.into(), most },
         ));
     }
-    if settings.timestamp_type == TimestampType::LogAppendTime {
+    check_times(now, settings, batch)
+}
+
+/// Timestamps of the producer lie near the broker's clock, each record's that has one.
+fn check_times(now: Millis, settings: &TopicSettings, batch: &ProduceBatch) -> Result<(), Refusal> {
+    let latest = batch.summary.max_timestamp;
+    let appends = settings.timestamp_type == TimestampType::LogAppendTime;
+    if batch.stamped && (appends || latest == Millis::NONE) {
+        return Err(ProduceError::NotItsTime.into());
+    }
+    if appends {
         return Ok(());
     }
-    let (first, last) = (batch.base_timestamp, batch.max_timestamp);
-    let too_early = first >= Millis(0) && now.since(first) > settings.timestamp_before_max;
-    let too_late = last >= Millis(0) && last.since(now) > settings.timestamp_after_max;
-    let (given, most) = match (too_early, too_late) {
-        (false, false) => return Ok(()),
-        (true, _) => (first, settings.timestamp_before_max),
-        (false, true) => (last, settings.timestamp_after_max),
+    let given = |time: Millis| Some(time).filter(|time| *time != Millis::NONE);
+    let early = given(batch.earliest).filter(|time| now.since(*time) > settings.timestamp_before_max);
+    let late = given(latest).filter(|time| time.since(now) > settings.timestamp_after_max);
+    let (given, span) = match (early, late) {
+        (None, None) => return Ok(()),
+        (Some(time), _) => (time, settings.timestamp_before_max),
+        (None, Some(time)) => (time, settings.timestamp_after_max),
     };
-    Err(Refused::on(ProduceError::BadTimestamp, Facts::Clock { given, now, most }))
+    let least = now.since(settings.timestamp_before_max);
+    let most = now.after(settings.timestamp_after_max);
+    Err(Refused::on(ProduceError::BadTimestamp { least, most }, Facts::Clock { given, now, most: span }))
 }
 
 /// The batch at the partition's end, with the timestamps it is stored with.

@@ -75,10 +75,10 @@ impl Index {
         part.or_else(|| self.tail.at_time(time, from).map(Source::Batch))
     }
 
-    /// What holds the first record with the largest timestamp of all; none if no record has any.
+    /// What holds the first record with the largest timestamp of all, which is -1 if no record has any; none if there is nothing.
     pub(super) fn latest_time(&self, to: Offset) -> Option<Source> {
         let batch = self.tail.latest_time();
-        let latest = self.parts.iter().map(|part| part.max_timestamp).max().filter(|time| *time >= Millis(0));
+        let latest = self.parts.iter().map(|part| part.max_timestamp).max();
         let part = latest.and_then(|latest| self.parts.iter().find(|part| part.max_timestamp == latest));
         match (part, batch) {
             (Some(part), Some(batch)) if batch.max_timestamp > part.max_timestamp => {

@@ -157,9 +157,9 @@ impl Tail {
         found.map(|entry| self.batch(entry))
     }
 
-    /// The first batch with the largest timestamp of all; none if none has any.
+    /// The first batch with the largest timestamp of all, which is -1 if none has any.
     pub(super) fn latest_time(&self) -> Option<StoredBatch> {
-        let latest = self.chunks.iter().map(|chunk| chunk.latest).max().filter(|time| *time >= Millis(0))?;
+        let latest = self.chunks.iter().map(|chunk| chunk.latest).max()?;
         self.at_time(latest, Offset(0))
     }
 

@@ -1,9 +1,10 @@
 //! Idempotent produce: epochs and sequences (section 4 of the rules).
 
-use crate::world::{World, at, batch, owner, plain};
+use crate::world::{World, at, batch, kind, owner, plain, producing};
 use ottla_core::ops::ProduceError;
 use ottla_core::transaction::TransactionCheck;
-use ottla_types::ProducerId;
+use ottla_core::{Answer, Input};
+use ottla_types::{Millis, ProducerId};
 
 #[test]
 fn plain_batches_follow_one_another() {
@@ -40,7 +41,7 @@ fn t_41_any_of_the_last_five_is_a_duplicate() {
 fn t_41_a_duplicate_answers_with_the_original_timestamp() {
     let mut world = World::new();
     let mut summary = batch(owner(7, 0), 0, 1, false);
-    summary.max_timestamp = ottla_types::Millis(1_000_123);
+    summary.max_timestamp = Millis(1_000_123);
     world.write(at(1, 0), summary).unwrap();
     let again = world.produce(None, TransactionCheck::Add, &[(at(1, 0), summary)]).remove(0).unwrap();
     assert_eq!(again.log_append_time.0, 1_000_123);
@@ -126,7 +127,7 @@ fn t_49_t_57_what_a_client_may_not_send_leaves_no_trace() {
 fn b_34_t_52_expiry_goes_by_arrival_and_forgets_the_sequence() {
     let mut world = World::new();
     let mut old = batch(owner(7, 0), 0, 7, false);
-    (old.base_timestamp, old.max_timestamp) = (ottla_types::Millis(0), ottla_types::Millis(0));
+    (old.base_timestamp, old.max_timestamp) = (Millis(0), Millis(0));
     world.write(at(1, 0), old).unwrap();
     world.pass(86_000_000);
     assert_eq!(world.write(at(1, 0), batch(owner(7, 0), 9, 1, false)), Err(ProduceError::OutOfOrder));
@@ -254,9 +255,45 @@ fn topic_bounds_are_kept() {
     world.create_topic(2, 1, &[("message.timestamp.type", "LogAppendTime")]);
     assert_eq!(world.write(at(1, 0), plain(5)), Err(ProduceError::TooLarge { most: 100 }));
     let mut late = plain(1);
-    late.max_timestamp = ottla_types::Millis(1_000_011);
-    assert_eq!(world.write(at(1, 0), late), Err(ProduceError::BadTimestamp));
-    world.now = ottla_types::Millis(2_000_000);
+    late.max_timestamp = Millis(1_000_011);
+    assert!(matches!(world.write(at(1, 0), late), Err(ProduceError::BadTimestamp { .. })));
+    world.now = Millis(2_000_000);
     let stamped = world.produce(None, TransactionCheck::Add, &[(at(2, 0), late)]).remove(0).unwrap();
     assert_eq!(stamped.log_append_time.0, 2_000_000);
+}
+
+#[test]
+fn timestamps_lie_near_the_brokers_clock() {
+    let mut world = World::with(&[]);
+    let near = [("message.timestamp.before.max.ms", "20"), ("message.timestamp.after.max.ms", "10")];
+    world.create_topic(1, 1, &near);
+    world.create_topic(2, 1, &[near[0], near[1], ("message.timestamp.type", "LogAppendTime")]);
+    let ask = |world: &mut World, topic: u8, (earliest, latest): (i64, i64), stamped: bool| {
+        let mut summary = plain(2);
+        summary.max_timestamp = Millis(latest);
+        let mut input = producing(None, TransactionCheck::Add, &[(at(topic, 0), summary)]);
+        if let Input::Produce(produce) = &mut input {
+            (produce.batches[0].earliest, produce.batches[0].stamped) = (Millis(earliest), stamped);
+        }
+        match world.ask(input) {
+            Answer::Produced(mut results) => kind(results.remove(0)).map(|_| ()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let bad = Err(ProduceError::BadTimestamp { least: Millis(999_980), most: Millis(1_000_010) });
+    for (times, expected) in [
+        ((999_980, 1_000_010), Ok(())),
+        ((999_979, 1_000_000), bad),
+        ((1_000_000, 1_000_011), bad),
+        ((-1, -1), Ok(())),
+        ((-2, -1), bad),
+        ((i64::MIN, 1_000_000), bad),
+        ((1_000_000, i64::MAX), bad),
+    ] {
+        assert_eq!(ask(&mut world, 1, times, false), expected, "{times:?}");
+        assert_eq!(ask(&mut world, 2, times, false), Ok(()), "{times:?}: the broker's own time");
+    }
+    assert_eq!(ask(&mut world, 1, (1_000_000, 1_000_000), true), Ok(()));
+    assert_eq!(ask(&mut world, 1, (-1, -1), true), Err(ProduceError::NotItsTime));
+    assert_eq!(ask(&mut world, 2, (1_000_000, 1_000_000), true), Err(ProduceError::NotItsTime));
 }

@@ -257,7 +257,7 @@ impl Model {
         // What lies below the log's start counts as long as the part or batch that holds it is there.
         let held = pieces(&self.world, p0()).first().map_or(end, |piece| piece.0);
         let there = self.batches.iter().filter(|batch| batch.base >= held);
-        let latest = there.clone().map(|batch| batch.time).max().filter(|time| *time >= Millis(0));
+        let latest = there.clone().map(|batch| batch.time).max();
         let wanted = there.clone().find(|batch| Some(batch.time) == latest);
         let found = partition.find_latest_time(Isolation::Uncommitted);
         let holds = |source: &Source| {

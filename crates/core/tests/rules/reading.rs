@@ -63,6 +63,8 @@ fn nothing_is_readable_before_it_is_durable() {
             topic: ottla_core::catalog::TopicRef::Id(p0().topic),
             partition: p0().partition,
             keyless: false,
+            earliest: ottla_types::Millis::NONE,
+            stamped: false,
             summary: plain(3),
             payload: bytes::Bytes::new(),
         }],

@@ -384,6 +384,8 @@ pub(crate) fn producing(
             topic: TopicRef::Id(partition.topic),
             partition: partition.partition,
             keyless: false,
+            earliest: summary.base_timestamp,
+            stamped: false,
             summary: *summary,
             payload: Bytes::new(),
         })

@@ -208,11 +208,12 @@ pub fn set_log_append_time(batch: &mut [u8], now: i64) {
     put(batch, CRC_AT, &crc.to_be_bytes());
 }
 
-/// Lets every record of a batch keep its own time: clears the bit, and makes a new checksum.
-pub fn set_create_time(batch: &mut [u8]) {
+/// Lets every record of a batch keep its own time: clears the bit, sets the largest timestamp, and makes a new checksum.
+pub fn set_create_time(batch: &mut [u8], max_timestamp: i64) {
     let Some([high, low]) = batch.get(ATTRIBUTES_AT..ATTRIBUTES_AT + 2) else { return };
     let attributes = i16::from_be_bytes([*high, *low]) & !LOG_APPEND_TIME;
     put(batch, ATTRIBUTES_AT, &attributes.to_be_bytes());
+    put(batch, MAX_TIMESTAMP_AT, &max_timestamp.to_be_bytes());
     let crc = crc(batch);
     put(batch, CRC_AT, &crc.to_be_bytes());
 }

@@ -15,8 +15,61 @@ const MOST_RECORDS: usize = 128 << 20;
 pub(super) struct Checked {
     pub(super) summary: BatchSummary,
     pub(super) payload: Bytes,
-    /// The first record without a key.
+    pub(super) walked: Walked,
+    /// The client says that the timestamps are of the append.
+    pub(super) stamped: bool,
+}
+
+/// What was seen of the records, each with its number in the batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Walked {
+    /// The first without a key.
     pub(super) keyless: Option<i32>,
+    /// The one with the smallest timestamp, of those that have one.
+    pub(super) earliest: Option<(Millis, i32)>,
+    /// The one with the largest timestamp.
+    pub(super) latest: Option<(Millis, i32)>,
+}
+
+impl Walked {
+    fn see(&mut self, number: i32, time: Millis, has_key: bool) {
+        if !has_key {
+            self.keyless = self.keyless.or(Some(number));
+        }
+        if time == Millis::NONE {
+            return;
+        }
+        if self.earliest.is_none_or(|(earliest, _)| time < earliest) {
+            self.earliest = Some((time, number));
+        }
+        if self.latest.is_none_or(|(latest, _)| time > latest) {
+            self.latest = Some((time, number));
+        }
+    }
+
+    /// The first record at fault; of several timestamps out of range, the smallest or the largest.
+    fn at_fault(&self, fault: Fault) -> Option<i32> {
+        match fault {
+            Fault::Key => self.keyless,
+            Fault::All => Some(0),
+            Fault::Time { least, most } => {
+                let early = self.earliest.filter(|(time, _)| *time < least);
+                let late = self.latest.filter(|(time, _)| *time > most);
+                early.into_iter().chain(late).map(|(_, number)| number).min()
+            }
+        }
+    }
+}
+
+/// What is wrong with a record by what its topic asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    /// It has no key.
+    Key,
+    /// Its timestamp is not between these.
+    Time { least: Millis, most: Millis },
+    /// It is in a batch of which all are wrong.
+    All,
 }
 
 /// Why a batch is not taken.
@@ -25,6 +78,8 @@ pub(super) struct Refusal {
     pub(super) why: Option<String>,
     /// The record at fault.
     pub(super) record: Option<i32>,
+    /// What is wrong with that record, if the topic decides that.
+    pub(super) fault: Option<Fault>,
     /// What a verdict says, if it is more than `why`.
     pub(super) reason: Option<Box<dyn ottla_core::Refusal + Send>>,
 }
@@ -48,21 +103,24 @@ impl ottla_core::Refusal for Refusal {
 
 impl Refusal {
     pub(super) fn new(code: ErrorCode, why: impl ToString) -> Refusal {
-        Refusal { code, why: Some(why.to_string()), record: None, reason: None }
+        Refusal { code, why: Some(why.to_string()), record: None, fault: None, reason: None }
     }
 
-    /// Names the record at fault, where the topic's need of keys is the reason.
-    pub(super) fn of_record(mut self, keyless: Option<i32>) -> Refusal {
-        if self.code == ErrorCode::INVALID_RECORD {
-            self.record = keyless;
-        }
+    /// What a topic asks of records that is not so.
+    pub(super) fn at(fault: Fault, code: ErrorCode, why: impl ToString) -> Refusal {
+        Refusal { fault: Some(fault), ..Refusal::new(code, why) }
+    }
+
+    /// Names the record at fault, where what the topic asks of records is the reason.
+    pub(super) fn of_record(mut self, walked: &Walked) -> Refusal {
+        self.record = self.record.or(self.fault.and_then(|fault| walked.at_fault(fault)));
         self
     }
 }
 
 impl From<ErrorCode> for Refusal {
     fn from(code: ErrorCode) -> Refusal {
-        Refusal { code, why: None, record: None, reason: None }
+        Refusal { code, why: None, record: None, fault: None, reason: None }
     }
 }
 
@@ -81,7 +139,7 @@ impl From<BatchError> for Refusal {
             BatchError::OffsetDelta { expected, .. } => Some(*expected),
             _ => None,
         };
-        Refusal { code, why: Some(error.to_string()), record, reason: None }
+        Refusal { code, why: Some(error.to_string()), record, fault: None, reason: None }
     }
 }
 
@@ -104,16 +162,19 @@ pub(super) fn check(records: Option<&Records>, version: i16) -> Result<Checked, 
         return Err(Refusal::new(ErrorCode::INVALID_PRODUCER_EPOCH, why));
     }
     batch.validate_header()?;
-    let keyless = first_keyless(&batch)?;
-    let summary = summary(header);
-    let payload = if header.is_log_append_time() { with_own_times(&payload) } else { payload };
-    Ok(Checked { summary, keyless, payload })
+    let walked = walk(&batch)?;
+    let mut summary = summary(header);
+    let stamped = header.is_log_append_time();
+    summary.max_timestamp = walked.latest.map_or(Millis::NONE, |(latest, _)| latest.max(Millis::NONE));
+    let untrue = summary.max_timestamp.0 != header.max_timestamp;
+    let payload = if stamped || untrue { with_times(&payload, summary.max_timestamp) } else { payload };
+    Ok(Checked { summary, walked, stamped, payload })
 }
 
-/// Whose time records carry is the topic's to say, not the client's.
-fn with_own_times(payload: &Bytes) -> Bytes {
+/// Whose time records carry is the topic's to say, and the largest timestamp is that of a record, whatever the client says.
+fn with_times(payload: &Bytes, max_timestamp: Millis) -> Bytes {
     let mut bytes = payload.to_vec();
-    set_create_time(&mut bytes);
+    set_create_time(&mut bytes, max_timestamp.0);
     bytes.into()
 }
 
@@ -140,20 +201,19 @@ fn framing(bytes: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// Walks the records: their form, their numbering, and which is the first without a key.
-fn first_keyless(batch: &Batch) -> Result<Option<i32>, BatchError> {
+/// Walks the records: their form, their numbering, their keys and timestamps.
+fn walk(batch: &Batch) -> Result<Walked, BatchError> {
+    let header = batch.header();
     let set = batch.records(MOST_RECORDS)?;
-    let mut keyless = None;
+    let mut walked = Walked::default();
     for (expected, record) in (0..).zip(set.iter()) {
         let record = record?;
         if record.offset_delta != expected {
             return Err(BatchError::OffsetDelta { expected, found: record.offset_delta });
         }
-        if record.key.is_none() {
-            keyless = keyless.or(Some(expected));
-        }
+        walked.see(expected, Millis(header.timestamp(record.timestamp_delta)), record.key.is_some());
     }
-    Ok(keyless)
+    Ok(walked)
 }
 
 fn summary(header: &BatchHeader) -> BatchSummary {

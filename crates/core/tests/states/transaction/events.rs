@@ -323,6 +323,8 @@ pub(crate) fn send(pair: Pair, version: Version, partition: i32, first: i32) -> 
         topic: TopicRef::Name("topic".to_owned()),
         partition,
         keyless: false,
+        earliest: ottla_types::Millis::NONE,
+        stamped: false,
         summary,
         payload: Bytes::new(),
     };
