@@ -12,6 +12,9 @@ const SEARCHED: u64 = 256 << 10;
 /// Bytes by which a large read stays below what was asked for.
 const MARGIN: usize = 8 << 10;
 
+/// Half of the smallest buffer.
+const LITTLE: usize = 32 << 10;
+
 /// What is wanted of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -60,6 +63,11 @@ impl PartBatch {
             bytes: window.bytes.slice(at..at + head.size),
         }
     }
+}
+
+/// A little of a buffer is copied out of it: an answer of a thousand small slices would hold a thousand buffers.
+fn without_the_rest(slice: Bytes) -> Bytes {
+    if slice.len() <= LITTLE { Bytes::copy_from_slice(&slice) } else { slice }
 }
 
 /// What was taken of a window so far.
@@ -119,7 +127,7 @@ impl PartView {
             }
             let more = taking.full || (!taking.past && self.goes_on(&mut cursor, wanted.to));
             return Ok(Slice {
-                bytes: window.bytes.slice(taking.start..taking.end),
+                bytes: without_the_rest(window.bytes.slice(taking.start..taking.end)),
                 first: taking.first,
                 last: taking.last,
                 complete: !more,
@@ -193,5 +201,19 @@ impl PartView {
         let mut cursor = self.seek(|stretch| stretch.end >= place)?;
         let found = self.peek(&mut cursor)?.filter(|stretch| stretch.end == place);
         Ok(found.map_or(Millis::NONE, |stretch| stretch.max_timestamp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_slice_does_not_hold_its_buffer() {
+        let buffer = Bytes::from(vec![7; 64 << 10]);
+        let slice = without_the_rest(buffer.slice(5..500));
+        assert!(*slice == [7; 495] && buffer.is_unique());
+        let slice = without_the_rest(buffer.slice(5..40_000));
+        assert!(slice.len() == 39_995 && !buffer.is_unique());
     }
 }
