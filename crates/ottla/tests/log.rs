@@ -6,6 +6,8 @@
 
 #[path = "log/folder.rs"]
 mod folder;
+#[path = "log/salvage.rs"]
+mod salvage;
 
 use std::fs;
 use std::path::Path;
@@ -147,9 +149,15 @@ fn a_flipped_byte_anywhere_is_named_by_file_and_offset() {
             "identity" => 32,
             name if name.starts_with("snapshot-") => file.metadata().unwrap().len(),
             name if segment_begun(folder.path(), name) => 4096,
+            // What lies behind the header of a run up to its first part is its block; zeros pad its end.
+            name if name.starts_with("run-") => file.metadata().unwrap().len(),
             _ => continue,
         };
         for at in (0..len.min(64)).step_by(5).chain((64..len).step_by(197)) {
+            if name.starts_with("run-") && fs::read(file.path()).unwrap()[at as usize] == 0 {
+                // No checksum covers the zeros that pad a run, and nobody reads them.
+                continue;
+            }
             let ended = verify_flipped(folder.path(), &name, at);
             assert!(ended.status == 1 && names(&ended, &name, 0, at + 1), "{name} at {at}: {ended:?}");
             flipped += 1;

@@ -3,18 +3,23 @@
 //! A start only follows the log from the newest snapshot on, and refuses at the first fault. Here every segment is read, and
 //! behind a fault reading goes on with the next group that proves that the log went on there.
 
+mod scraps;
 mod snapshot;
 mod walk;
 
 pub use snapshot::SnapshotFound;
 pub use walk::{Damage, End, Found};
 
+use crate::buffer::Pool;
 use crate::error::OpenError;
-use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name};
+use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name, temporary};
 use crate::medium::Medium;
-use crate::open::{Recovered, Replayed, look, read_identity};
-use crate::runs::{Runs, run_name};
+pub use crate::open::Past;
+use crate::open::{Recovered, Replayed, look, read_identity, replay_past};
+use crate::runs::{PartBatch, RunError, Runs, left, run_name};
 use ottla_layout::{BLOCK, Geometry, Identity, SegmentHeader};
+use ottla_types::Offset;
+use ottla_types::record::RunPart;
 use std::io;
 use std::sync::Arc;
 
@@ -111,6 +116,23 @@ impl Folder {
         look(Arc::clone(&self.medium), self.identity(), &self.listing, replay)
     }
 
+    /// Gives back what is left of the log: as [`Folder::start`] does, but past what is damaged.
+    ///
+    /// # Errors
+    /// The medium fails.
+    pub fn replay(&self, see: &mut dyn FnMut(Past)) -> Result<(), OpenError> {
+        replay_past(Arc::clone(&self.medium), self.identity(), &self.listing, see)
+    }
+
+    /// What can be read of entries between two positions where no whole group lies: position and bytes of each. Nothing proves
+    /// that they are as they were written.
+    ///
+    /// # Errors
+    /// The medium fails.
+    pub fn scraps(&self, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, OpenError> {
+        scraps::between(self, from, to)
+    }
+
     /// Reads every segment from front to back and gives what it finds to `see`, in the order of the log.
     ///
     /// # Errors
@@ -131,6 +153,42 @@ impl Folder {
         let name = snapshot_name(position);
         let file = self.medium.open(&name).map_err(OpenError::medium(&name, "opening"))?;
         snapshot::read(file.as_ref(), &name, &self.identity(), position, see)
+    }
+
+    /// Reads a part past what is damaged: batches that are whole go to `sink`, in order. Returns the offsets, first and last, in which
+    /// batches are lost.
+    ///
+    /// # Errors
+    /// The medium fails, or what `sink` returns.
+    pub fn part_left(
+        &self,
+        part: &RunPart,
+        sink: &mut dyn FnMut(PartBatch) -> Result<(), RunError>,
+    ) -> Result<Vec<(Offset, Offset)>, RunError> {
+        left::of(&self.files.runs, &Pool::new(0), part, sink)
+    }
+
+    /// Copies the file of a run as it is, and makes it durable.
+    ///
+    /// # Errors
+    /// One of the media fails.
+    pub fn copy_run(&self, number: u64, to: &dyn Medium) -> io::Result<()> {
+        let name = run_name(number);
+        let from = self.medium.open(&name)?;
+        let file = to.create(&temporary(&name))?;
+        let mut buffer = vec![0; 1 << 20];
+        let mut at = 0;
+        loop {
+            let found = from.read_at(&mut buffer, at)?;
+            if found == 0 {
+                break;
+            }
+            file.write_at(&buffer[..found], at)?;
+            at += found as u64;
+        }
+        file.sync()?;
+        to.rename(&temporary(&name), &name)?;
+        to.sync_names()
     }
 
     /// The `len` bytes at a position of the log, inside one segment: fewer, or none, where there is no file or it ends.

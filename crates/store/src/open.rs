@@ -33,6 +33,22 @@ pub enum Replayed {
     Entry(Appended, LogRecord),
 }
 
+/// What is left of a damaged log, in its order.
+#[derive(Debug)]
+pub enum Past {
+    /// Something whole.
+    Replayed(Replayed),
+    /// Groups between these positions are missing or damaged.
+    Damage {
+        /// Position behind the last whole group, or that of the snapshot.
+        from: u64,
+        /// Position of the next whole group.
+        to: u64,
+    },
+    /// An entry of a whole group that this program cannot read.
+    Unread(OpenError),
+}
+
 /// An open log and how it was found.
 #[derive(Debug)]
 pub struct Opened {
@@ -142,6 +158,40 @@ pub(crate) fn look(
     recover(medium, identity, listing, replay).map(|recovery| recovery.recovered)
 }
 
+/// Reads the newest whole snapshot and the log behind it, past what is damaged: everything that is left goes to `see`, in the
+/// order of the log. Changes nothing.
+pub(crate) fn replay_past(
+    medium: Arc<dyn Medium>,
+    identity: Identity,
+    listing: &Listing,
+    see: &mut dyn FnMut(Past),
+) -> Result<(), OpenError> {
+    let positions = listing.snapshots.iter().copied();
+    let Found { newest, .. } = find_newest(medium.as_ref(), &identity, positions)?;
+    let (floor, proven) = newest.as_ref().map_or((0, 0), |pieces| (pieces.first, pieces.last));
+    let first = identity.geometry.replay_segment(floor);
+    let mut scan = Scan::new(Files::new(medium, identity, listing), first, newest);
+    scan.unread = Some(Vec::new());
+    loop {
+        scan.replay(&mut |replayed| see(Past::Replayed(replayed)))?;
+        for error in scan.unread.iter_mut().flat_map(|unread| unread.drain(..)) {
+            see(Past::Unread(error));
+        }
+        let from = scan.chain.end();
+        let Some((to, _)) = scan.find_proof(from)? else { break };
+        // What lies before the snapshot is in it.
+        if to > floor {
+            see(Past::Damage { from: from.max(floor), to });
+        }
+        scan.chain = Chain::from_place(identity, to);
+    }
+    let end = scan.chain.end().max(floor);
+    if end < proven {
+        see(Past::Damage { from: end, to: proven });
+    }
+    restore(&mut scan.pieces, u64::MAX, &mut |row| see(Past::Replayed(row)))
+}
+
 /// Reads the identity, or makes one for an empty folder.
 fn identity(medium: &dyn Medium, options: &Options, listing: &Listing) -> Result<Identity, OpenError> {
     if !listing.identity {
@@ -229,6 +279,8 @@ struct Scan {
     first: u64,
     window: Option<(u64, Window)>,
     records: u64,
+    /// For whoever reads past damage: entries that cannot be read, instead of an error.
+    unread: Option<Vec<OpenError>>,
 }
 
 impl Scan {
@@ -237,7 +289,7 @@ impl Scan {
         let (floor, proven, size) =
             pieces.as_ref().map_or((0, 0, 0), |pieces| (pieces.first, pieces.last, pieces.size));
         files.set_snapshot_size(size);
-        Scan { files, chain, pieces, floor, proven, first, window: None, records: 0 }
+        Scan { files, chain, pieces, floor, proven, first, window: None, records: 0, unread: None }
     }
 
     fn geometry(&self) -> Geometry {
@@ -294,11 +346,20 @@ impl Scan {
         }
         for entry in group.entries().filter(|entry| entry.position >= self.floor) {
             restore(&mut self.pieces, entry.position, replay)?;
+            let offset = geometry.offset_of(entry.position);
             let decoded = decode(entry.bytes).map_err(|source| OpenError::Record {
                 file: file.clone(),
-                offset: geometry.offset_of(entry.position),
+                offset,
                 source,
-            })?;
+            });
+            let decoded = match (decoded, &mut self.unread) {
+                (Ok(decoded), _) => decoded,
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(unread)) => {
+                    unread.push(error);
+                    continue;
+                }
+            };
             let place = Appended {
                 position: LogPosition(entry.position),
                 payload: decoded.payload.map(|at| LogPosition(entry.body() + at as u64)),
@@ -313,7 +374,7 @@ impl Scan {
     /// A segment with a group that belongs to the log must have its header.
     fn check_segment(&mut self, number: u64, place: u64, header: &GroupHeader) -> Result<(), OpenError> {
         // Only a whole group counts: a torn one proves nothing.
-        if open_group(self.bytes(place, header.len() as usize)?).is_err() {
+        if self.unread.is_some() || open_group(self.bytes(place, header.len() as usize)?).is_err() {
             return Ok(());
         }
         let identity = self.files.identity;

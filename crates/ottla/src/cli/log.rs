@@ -5,10 +5,14 @@
 mod dump;
 mod filter;
 mod json;
+mod ledger;
+mod left;
 mod line;
 mod names;
+mod salvage;
 mod tree;
 mod verify;
+mod write;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +35,7 @@ pub(crate) struct Log {
 enum LogCommand {
     Dump(dump::Dump),
     Verify(verify::Verify),
+    Salvage(salvage::Salvage),
 }
 
 impl Log {
@@ -38,6 +43,7 @@ impl Log {
         match self.command {
             LogCommand::Dump(command) => command.run(out),
             LogCommand::Verify(command) => command.run(out),
+            LogCommand::Salvage(command) => command.run(out),
         }
     }
 }

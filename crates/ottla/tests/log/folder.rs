@@ -10,13 +10,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ottla_core::{Applied, Shard};
 use ottla_store::inspect::{Folder, Found};
-use ottla_store::{Appended, DiskMedium, Hooks, Log, OpenError, Options, Replayed};
+use ottla_store::{Appended, DiskMedium, Hooks, Log, OpenError, Options, PartEnd, Replayed};
 use ottla_types::record::*;
 use ottla_types::{
-    BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
-    TopicPartition,
+    BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId, TopicPartition,
 };
-use ottla_wire::batch::{BatchBuilder, BatchHeader, NewRecord};
+use ottla_wire::batch::{BatchBuilder, BatchHeader, EndMarker, NewRecord, control_batch};
 use ottla_wire::codec::Compression;
 
 /// Noon of a day.
@@ -90,10 +89,7 @@ impl World {
         let medium = Arc::new(until_free(|| DiskMedium::open(folder)));
         let mut shard = Shard::new(Default::default());
         let opened = Log::open(medium, options, Hooks::none(), &mut |one| match one {
-            Replayed::Snapshot(row) => {
-                let nowhere = LogPosition(0);
-                shard.apply(Applied { position: nowhere, payload: nowhere }, &row);
-            }
+            Replayed::Snapshot(row) => shard.restore(&row),
             Replayed::Entry(at, record) => shard.apply(applied(at), &record),
         });
         let next = shard.partitions().iter().map(|(at, partition)| (at, partition.next_offset().0)).collect();
@@ -154,7 +150,9 @@ impl World {
     }
 
     fn topic(&mut self, id: TopicId, name: &str, partitions: i32) {
-        let (name, at, configs) = (name.to_owned(), Millis(self.time), Vec::new());
+        // The records are of long ago, and should stay.
+        let configs = vec![("retention.ms".to_owned(), "-1".to_owned())];
+        let (name, at) = (name.to_owned(), Millis(self.time));
         self.append(LogRecord::TopicCreated(TopicCreated { id, name, partitions, configs, at }));
     }
 
@@ -208,6 +206,41 @@ impl World {
         }));
     }
 
+    /// Everything that is in the log goes into a run.
+    fn rewrite(&mut self) {
+        self.flush();
+        let (runs, reader) = (self.log.runs(), self.log.reader());
+        let mut run = runs.writer(runs.next_number()).unwrap();
+        let mut installed = Vec::new();
+        for (at, partition) in self.shard.partitions().iter() {
+            let batches: Vec<StoredBatch> = partition.tail().collect();
+            let (Some(first), Some(last)) = (batches.first(), batches.last()) else { continue };
+            let (from, to) = (first.base_offset, last.last_offset);
+            run.begin_part(at, from).unwrap();
+            for batch in &batches {
+                let bytes = match batch.place {
+                    BatchPlace::Log { position, size } => reader.read(position, size as usize).unwrap(),
+                    BatchPlace::Marker(marker) => {
+                        let end = EndMarker {
+                            commit: marker.commit,
+                            producer_id: marker.producer_id.0,
+                            producer_epoch: marker.producer_epoch.0,
+                            coordinator_epoch: marker.coordinator_epoch,
+                        };
+                        control_batch(&end, batch.base_offset.0, marker.at.0).unwrap()
+                    }
+                };
+                run.push(&bytes, batch.max_timestamp).unwrap();
+            }
+            let end = PartEnd { last_offset: to, clean: false, horizon: Millis::NONE };
+            let parts = vec![run.end_part(end).unwrap().unwrap()];
+            installed.push(PartsInstalled { partition: at, from, to, parts });
+        }
+        run.finish().unwrap();
+        installed.into_iter().for_each(|one| self.append(LogRecord::PartsInstalled(one)));
+        self.flush();
+    }
+
     fn snapshot(&mut self) {
         self.flush();
         let rows = self.shard.snapshot();
@@ -225,8 +258,18 @@ pub(crate) fn value(at: TopicPartition, offset: i64) -> String {
     format!("{name}-{}@{offset}", at.partition)
 }
 
-/// Makes a folder: two topics, so many rounds of batches in them, a transaction and a commit in each, two snapshots on the way.
+/// Makes a folder: two topics, so many rounds of batches in them, a transaction and a commit in each, two snapshots on the way, and
+/// after the third and every fourth behind it a run with all that there was.
 pub(crate) fn make(folder: &Path, rounds: u32) {
+    make_as(folder, rounds, true);
+}
+
+/// The same without a run.
+pub(crate) fn make_without_runs(folder: &Path, rounds: u32) {
+    make_as(folder, rounds, false);
+}
+
+fn make_as(folder: &Path, rounds: u32, runs: bool) {
     let mut world = World::open(folder);
     let cluster_id = "AAAAAAAAAAAAAAAAAAAAAA".to_owned();
     world.append(LogRecord::ClusterCreated(ClusterCreated { cluster_id }));
@@ -241,6 +284,9 @@ pub(crate) fn make(folder: &Path, rounds: u32) {
         world.flush();
         world.commit();
         world.flush();
+        if runs && round % 4 == 2 {
+            world.rewrite();
+        }
         if round % 2 == 0 {
             world.snapshot();
         }

@@ -7,6 +7,7 @@
 
 mod error;
 mod files;
+pub(crate) mod left;
 mod pages;
 mod part;
 mod read;

@@ -75,6 +75,16 @@ impl PartView {
         Ok(view)
     }
 
+    /// Opens a part whose run may be damaged at its ends, for whoever reads it past that. A small one has no directory then.
+    pub(crate) fn open_past(
+        files: &Arc<RunFiles>,
+        pool: &Arc<Pool>,
+        part: &RunPart,
+    ) -> Result<PartView, RunError> {
+        let run = files.open_past(part.run)?;
+        Ok(PartView { files: Arc::clone(files), pool: Arc::clone(pool), run, part: *part, small: None })
+    }
+
     pub(crate) fn part(&self) -> &RunPart {
         &self.part
     }
@@ -119,7 +129,7 @@ impl PartView {
         self.part.pages.max(1)
     }
 
-    fn page(&self, index: u32, in_turn: bool) -> Result<Arc<DirectoryPage>, RunError> {
+    pub(crate) fn page(&self, index: u32, in_turn: bool) -> Result<Arc<DirectoryPage>, RunError> {
         if let Some((_, page)) = &self.small {
             return Ok(Arc::clone(page));
         }
@@ -234,7 +244,7 @@ impl PartView {
         Ok(Some(Window { stretches, bytes }))
     }
 
-    fn read(&self, range: Range<u64>, via: Via) -> Result<Bytes, RunError> {
+    pub(crate) fn read(&self, range: Range<u64>, via: Via) -> Result<Bytes, RunError> {
         if let Some((all, _)) = &self.small {
             let at = |place: u64| (place - self.part.data) as usize;
             return Ok(all.slice(at(range.start)..at(range.end)));

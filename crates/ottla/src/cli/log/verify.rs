@@ -1,17 +1,21 @@
 //! `ottla log verify`: every checksum of a data folder, and what a start would make of it.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use clap::Args;
 use ottla_layout::explain;
 use ottla_layout::record::{Decoded, decode};
+use ottla_layout::run::RunRow;
 use ottla_layout::{BLOCK, Group};
 use ottla_store::inspect::{Folder, Found, SnapshotFound};
-use ottla_store::{OpenError, Recovered};
+use ottla_store::{OpenError, Recovered, RunError};
 use ottla_types::record::{BatchAppended, BatchPlace, BatchesRestored, LogRecord, StoredBatch};
 use ottla_wire::batch::{Batch, BatchHeader, HEADER_SIZE};
 use serde_json::json;
 
 use super::dump::describe;
+use super::left::{state, unless_medium};
 use super::line::counted;
 use super::names::Names;
 use super::{Target, place};
@@ -49,6 +53,8 @@ struct Checked {
     entries: usize,
     batches: usize,
     bytes: u64,
+    runs: usize,
+    parts: usize,
 }
 
 /// What was found.
@@ -59,13 +65,15 @@ pub(super) struct Findings {
     /// What is no fault and yet worth saying.
     notes: Vec<(String, u64, String)>,
     names: Names,
+    /// Runs that are referred to and not there.
+    missing: BTreeSet<u64>,
 }
 
 impl Verify {
     pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
         let folder = self.target.open()?;
         let mut findings = check(&folder)?;
-        let start = folder.start(&mut |_| {});
+        let start = findings.start(&folder);
         if let (Err(error), true) = (&start, findings.faults.is_empty()) {
             findings.fault("the folder", 0, &error.to_string());
         }
@@ -93,6 +101,7 @@ pub(super) fn check(folder: &Folder) -> Result<Findings, Failure> {
     }
     folder.walk(&mut |found| findings.found(folder, found))?;
     findings.references(folder)?;
+    findings.runs(folder)?;
     for name in folder.temporary() {
         findings.notes.push((name.clone(), 0, "half written, a start removes it".to_owned()));
     }
@@ -222,6 +231,70 @@ impl Findings {
         Ok(())
     }
 
+    /// Checks the runs, and in them the parts that are still referred to: of others the room may have been given back.
+    fn runs(&mut self, folder: &Folder) -> Result<(), Failure> {
+        let shard = state(folder)?;
+        let runs = folder.runs();
+        for run in runs.list() {
+            self.checked.runs += 1;
+            if let Err(error) = runs.parts(run) {
+                self.run_fault(error)?;
+            }
+            if shard.partitions().run(run).is_none() {
+                self.notes.push((
+                    Folder::run_name(run),
+                    0,
+                    "nothing refers to it, a start removes it".to_owned(),
+                ));
+            }
+        }
+        for (at, partition) in shard.partitions().iter() {
+            for part in partition.parts() {
+                self.checked.parts += 1;
+                if !runs.list().contains(&part.run) {
+                    self.missing.insert(part.run);
+                    continue;
+                }
+                let report = runs.verify(RunRow { partition: at, part: *part });
+                self.checked.batches += usize::try_from(report.batches).unwrap_or(usize::MAX);
+                report.faults.into_iter().try_for_each(|error| self.run_fault(error))?;
+            }
+        }
+        for run in self.missing.clone() {
+            self.fault(
+                &Folder::run_name(run),
+                0,
+                "the file is missing, and it has data that is nowhere else",
+            );
+        }
+        Ok(())
+    }
+
+    fn run_fault(&mut self, error: RunError) -> Result<(), Failure> {
+        match unless_medium(error)? {
+            RunError::Damaged { file, offset, what } => {
+                let known = |fault: &Fault| (fault.file.as_str(), fault.offset) == (file.as_str(), offset);
+                if !self.faults.iter().any(known) {
+                    self.fault(&file, offset, &what);
+                }
+            }
+            error => self.fault("the runs", 0, &error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// What a start would do: replay, and then look for the runs that the state refers to.
+    fn start(&self, folder: &Folder) -> Result<Recovered, OpenError> {
+        let recovered = folder.start(&mut |_| {})?;
+        match self.missing.first() {
+            None => Ok(recovered),
+            Some(run) => {
+                let why = "the log has data in it that is nowhere else".to_owned();
+                Err(OpenError::Missing { file: Folder::run_name(*run), why })
+            }
+        }
+    }
+
     fn print(&self, start: &Result<Recovered, OpenError>, out: &mut Out) -> Result<(), Failure> {
         for Fault { file, offset, reason } in &self.faults {
             out.line(format!("{}  damaged: {reason}", place(file, *offset)))?;
@@ -229,14 +302,17 @@ impl Findings {
         for (file, offset, note) in &self.notes {
             out.line(format!("{}  {note}", place(file, *offset)))?;
         }
-        let Checked { snapshots, rows, segments, groups, entries, batches, bytes } = &self.checked;
+        let Checked { snapshots, rows, segments, groups, entries, batches, bytes, runs, parts } =
+            &self.checked;
         out.line(format!(
-            "checked {} with {}, {} with {}, {}, {} of {bytes} bytes",
+            "checked {} with {}, {} with {}, {}, {} with {}, {} of {bytes} bytes in the log",
             counted(*snapshots, "snapshot"),
             counted(*rows, "row"),
             counted(*segments, "segment"),
             counted(*groups, "group"),
             if *entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") },
+            counted(*runs, "run"),
+            counted(*parts, "part"),
             if *batches == 1 { "1 batch".to_owned() } else { format!("{batches} batches") },
         ))?;
         Ok(out.line(describe_start(start))?)
@@ -246,13 +322,14 @@ impl Findings {
         let fault =
             |fault: &Fault| json!({ "file": fault.file, "offset": fault.offset, "reason": fault.reason });
         let note = |(file, offset, note): &(String, u64, String)| json!({ "file": file, "offset": offset, "note": note });
-        let Checked { snapshots, rows, segments, groups, entries, batches, bytes } = &self.checked;
+        let Checked { snapshots, rows, segments, groups, entries, batches, bytes, runs, parts } =
+            &self.checked;
         Ok(out.json(&json!({
             "faults": self.faults.iter().map(fault).collect::<Vec<_>>(),
             "notes": self.notes.iter().map(note).collect::<Vec<_>>(),
             "checked": {
                 "snapshots": snapshots, "rows": rows, "segments": segments, "groups": groups,
-                "entries": entries, "batches": batches, "bytes": bytes,
+                "entries": entries, "batches": batches, "bytes": bytes, "runs": runs, "parts": parts,
             },
             "starts": start.is_ok(),
             "start": describe_start(start),

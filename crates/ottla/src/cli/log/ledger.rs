@@ -1,0 +1,154 @@
+//! Which offsets of a partition came back, and so which did not.
+
+use std::collections::BTreeMap;
+
+use ottla_core::partition::Partitions;
+use ottla_types::record::LogRecord;
+use ottla_types::{Offset, TopicPartition};
+
+/// Offsets from the first to the last, both lost.
+pub(super) type Range = (i64, i64);
+
+/// Follows every partition from record to record. Where the next batch does not begin at the next offset, records are lost.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    next: BTreeMap<TopicPartition, i64>,
+    lost: BTreeMap<TopicPartition, Vec<Range>>,
+    /// The highest offset that a group committed: there was something before it.
+    committed: BTreeMap<TopicPartition, i64>,
+    /// Batches of topics that nothing tells of.
+    strays: BTreeMap<TopicPartition, Vec<Range>>,
+}
+
+impl Ledger {
+    /// A row of a snapshot.
+    pub(super) fn row(&mut self, row: &LogRecord) {
+        match row {
+            LogRecord::PartitionRestored(row) => {
+                self.next.insert(row.partition, row.next_offset.0);
+            }
+            LogRecord::OffsetsRestored(row) => {
+                row.offsets.iter().for_each(|(at, offset, _)| self.commit(*at, offset.offset));
+            }
+            _ => {}
+        }
+    }
+
+    fn commit(&mut self, at: TopicPartition, offset: Offset) {
+        let highest = self.committed.entry(at).or_insert(0);
+        *highest = (*highest).max(offset.0);
+    }
+
+    /// A record of the log.
+    pub(super) fn record(&mut self, record: &LogRecord) {
+        match record {
+            LogRecord::TopicCreated(created) => self.partitions(created.id, created.partitions),
+            LogRecord::PartitionsAdded(added) => self.partitions(added.id, added.partitions),
+            LogRecord::TopicDeleted(deleted) => {
+                self.next.retain(|at, _| at.topic != deleted.id);
+                self.lost.retain(|at, _| at.topic != deleted.id);
+                self.committed.retain(|at, _| at.topic != deleted.id);
+                self.strays.retain(|at, _| at.topic != deleted.id);
+            }
+            LogRecord::OffsetsCommitted(committed) => {
+                committed.offsets.iter().for_each(|(at, offset)| self.commit(*at, offset.offset));
+            }
+            LogRecord::BatchAppended(batch) => {
+                let last = batch.base_offset.plus(i64::from(batch.summary.last_offset_delta));
+                self.take(batch.partition, batch.base_offset, last);
+            }
+            LogRecord::MarkerAppended(marker) => self.take(marker.partition, marker.offset, marker.offset),
+            LogRecord::TransactionEnded(ended) => {
+                ended.partitions.iter().for_each(|(at, offset)| self.take(*at, *offset, *offset));
+            }
+            LogRecord::LogStartMoved(moved) => {
+                if let Some(next) = self.next.get_mut(&moved.partition) {
+                    *next = (*next).max(moved.log_start.0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn partitions(&mut self, topic: ottla_types::TopicId, count: i32) {
+        for partition in 0..count {
+            self.next.entry(TopicPartition { topic, partition }).or_insert(0);
+        }
+    }
+
+    fn take(&mut self, at: TopicPartition, base: Offset, last: Offset) {
+        let Some(next) = self.next.get_mut(&at) else {
+            self.strays.entry(at).or_default().push((base.0, last.0));
+            return;
+        };
+        if base.0 > *next {
+            self.lost.entry(at).or_default().push((*next, base.0 - 1));
+        }
+        *next = (*next).max(last.0 + 1);
+    }
+
+    /// The offset that a partition's next record should take, if the partition is known.
+    pub(super) fn next(&self, at: TopicPartition) -> Option<i64> {
+        self.next.get(&at).copied()
+    }
+
+    /// Offsets that are lost although something tells of them.
+    pub(super) fn lose(&mut self, at: TopicPartition, range: Range) {
+        self.lost.entry(at).or_default().push(range);
+        if let Some(next) = self.next.get_mut(&at) {
+            *next = (*next).max(range.1 + 1);
+        }
+    }
+
+    /// Takes what groups committed as a sign of what was there: partitions and the offsets that their next records take.
+    pub(super) fn ends(&mut self) -> BTreeMap<TopicPartition, i64> {
+        for (at, committed) in std::mem::take(&mut self.committed) {
+            if let Some(next) = self.next(at).filter(|next| *next < committed) {
+                self.lose(at, (next, committed - 1));
+            }
+        }
+        self.next.clone()
+    }
+
+    /// What is lost of each partition that there is, without what nobody could read any more; and of topics that nothing
+    /// tells of.
+    pub(super) fn lost(mut self, partitions: &Partitions) -> BTreeMap<TopicPartition, Vec<Range>> {
+        for (at, ranges) in self.strays {
+            // A partition of a snapshot that is read back in pieces becomes known after its records.
+            if partitions.get(at).is_none() {
+                self.lost.entry(at).or_default().extend(ranges);
+            }
+        }
+        let merged = self.lost.into_iter().map(|(at, ranges)| {
+            let start = partitions.get(at).map_or(0, |partition| partition.log_start().0);
+            (at, merge(ranges, start))
+        });
+        merged.filter(|(_, ranges)| !ranges.is_empty()).collect()
+    }
+}
+
+/// Ranges in order, those that touch as one, without what lies before `start`.
+fn merge(mut ranges: Vec<Range>, start: i64) -> Vec<Range> {
+    ranges.sort_unstable();
+    let mut merged: Vec<Range> = Vec::new();
+    for (from, to) in
+        ranges.into_iter().map(|(from, to)| (from.max(start), to)).filter(|(from, to)| from <= to)
+    {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 + 1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_merged_and_cut_where_the_log_starts() {
+        assert_eq!(merge(vec![(5, 6), (1, 2), (3, 3), (9, 9)], 2), [(2, 3), (5, 6), (9, 9)]);
+        assert_eq!(merge(vec![(1, 2)], 3), []);
+    }
+}

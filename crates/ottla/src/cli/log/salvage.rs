@@ -1,0 +1,128 @@
+//! `ottla log salvage`: a new folder with what is left of a damaged one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ottla_store::inspect::Folder;
+use ottla_types::TopicPartition;
+use serde_json::{Value, json};
+
+use super::Target;
+use super::ledger::Range;
+use super::left::Left;
+use super::line::counted;
+use super::write::write;
+use crate::cli::failure::Failure;
+use crate::cli::out::Out;
+
+/// Write what is left of a damaged data folder into a new one, and say which offsets are lost.
+///
+/// The old folder is not changed. Offsets stay as they are: where records are lost the new folder has a gap, which readers pass over.
+/// The exit status is 0 if nothing is lost, 1 if something is, 2 if nothing could be written.
+#[derive(Args)]
+pub(super) struct Salvage {
+    #[command(flatten)]
+    target: Target,
+    /// The new folder, which must not exist or be empty. Without it the losses are only told.
+    #[arg(long, value_name = "NEWFOLDER")]
+    to: Option<PathBuf>,
+    /// Leave out what is damaged; without it a folder with losses is not written.
+    #[arg(long)]
+    skip_damaged: bool,
+    /// One JSON document instead of lines.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Salvage {
+    pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
+        let folder = self.target.open()?;
+        let left = Left::of(&folder)?;
+        let refused = left.is_damaged() && !self.skip_damaged;
+        let to = self.to.as_deref().filter(|_| !refused);
+        if let Some(to) = to {
+            write(&folder, &left, to)?;
+        }
+        if self.json {
+            out.json(&as_json(&left, to.is_some()))?;
+        } else {
+            report(&folder, &left, out)?;
+        }
+        let lost = left.lost.values().flatten().map(|(from, to)| to - from + 1).sum::<i64>();
+        let lost = counted(usize::try_from(lost).unwrap_or(usize::MAX), "offset");
+        match (left.is_damaged(), to) {
+            (false, _) if self.json => Ok(()),
+            (false, None) => Ok(out.line("nothing is lost; give --to to write a new folder")?),
+            (false, Some(to)) => Ok(out.line(format!("nothing is lost; {} can be served", to.display()))?),
+            (true, Some(to)) => Err(Failure::damaged(format!(
+                "{lost} are lost; {} has everything else and can be served",
+                to.display()
+            ))),
+            (true, None) => Err(Failure::damaged(format!("{lost} are lost, and nothing was written"))
+                .remedy("Give --to NEWFOLDER and --skip-damaged to leave them out.")),
+        }
+    }
+}
+
+fn report(folder: &Folder, left: &Left, out: &mut Out) -> Result<(), Failure> {
+    if let Some(error) = folder.identity_fault() {
+        out.line(format!("{error}; the segment headers say the same"))?;
+    }
+    for error in &left.unread {
+        out.line(format!("cannot be read: {error}"))?;
+    }
+    for (at, ranges) in &left.lost {
+        let name = left.names.partition(*at);
+        for (from, to) in ranges {
+            let there = if left.shard.partitions().get(*at).is_some() {
+                ""
+            } else {
+                ", of a topic that nothing tells of"
+            };
+            out.line(format!("lost: {name} offsets {from} to {to}{there}"))?;
+        }
+    }
+    for (kind, count) in &left.dropped {
+        out.line(format!("left out: {count} {kind} in damaged groups, which nothing proves"))?;
+    }
+    if left.stretches > 0 {
+        out.line(
+            "records that a damaged group held last of a partition are lost without a trace if nothing later tells of them",
+        )?;
+    }
+    if left.rescued > 0 {
+        let count = usize::try_from(left.rescued).unwrap_or(usize::MAX);
+        let batches = if count == 1 { "1 batch".to_owned() } else { format!("{count} batches") };
+        out.line(format!("{batches} in damaged groups were saved: their own checksums prove them"))?;
+    }
+    for (at, producer, first) in left.orphans() {
+        let TopicPartition { topic, partition } = at;
+        out.line(format!(
+            "producer {producer} has a transaction open on {}, and nothing will end it: once the new folder is served, \
+             ottla txn abort --topic {} --partition {partition} --start-offset {first}",
+            left.names.partition(at),
+            left.names.topic(topic),
+        ))?;
+    }
+    Ok(())
+}
+
+fn as_json(left: &Left, written: bool) -> Value {
+    let ranges = |(at, ranges): (&TopicPartition, &Vec<Range>)| {
+        let (topic, partition) = (left.names.topic(at.topic), at.partition);
+        let ranges = ranges.iter().map(|(from, to)| json!({ "from": from, "to": to }));
+        json!({ "topic": topic, "partition": partition, "offsets": ranges.collect::<Vec<_>>() })
+    };
+    let orphan = |(at, producer, first): (TopicPartition, i64, i64)| {
+        let (topic, partition) = (left.names.topic(at.topic), at.partition);
+        json!({ "topic": topic, "partition": partition, "producer_id": producer, "start_offset": first })
+    };
+    json!({
+        "lost": left.lost.iter().map(ranges).collect::<Vec<_>>(),
+        "dropped": left.dropped,
+        "rescued_batches": left.rescued,
+        "unread": left.unread,
+        "open_transactions": left.orphans().into_iter().map(orphan).collect::<Vec<_>>(),
+        "written": written,
+    })
+}

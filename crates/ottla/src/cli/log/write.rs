@@ -1,0 +1,260 @@
+//! A new folder out of what is left of an old one.
+//!
+//! The new log begins with the batches that are left, each with its offsets as they were. Behind them it has the state as rows of a
+//! snapshot have it, so that replay from the beginning gives all of it: what refers to a batch refers to its new place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use ottla_store::inspect::Folder;
+use ottla_store::{AppendError, DiskMedium, Hooks, Log, LogFailure, Medium, Options, PartEnd, RunError};
+use ottla_types::record::{BatchAppended, BatchPlace, BatchesRestored, LogRecord, RunPart, StoredBatch};
+use ottla_types::{
+    BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicPartition,
+};
+use ottla_wire::batch::BatchHeader;
+
+use super::left::{Left, read};
+use crate::cli::failure::Failure;
+
+/// Batches in a row: a row must fit into half a segment, however small.
+const ROW: usize = 256;
+/// Bytes that are appended before they are made durable.
+const PIECE: u64 = 8 << 20;
+
+/// Writes what is left into `to`, a folder that must be new or empty.
+pub(super) fn write(folder: &Folder, left: &Left, to: &Path) -> Result<(), Failure> {
+    let medium = Arc::new(make(to)?);
+    let identity = folder.identity();
+    let options = Options {
+        shard: identity.shard,
+        segment_size: identity.geometry.segment_size(),
+        // Runs repeat it.
+        log_id: Some(identity.log_id),
+        threads: false,
+        recent: 0,
+        ..Options::disk()
+    };
+    let open = || Log::open(Arc::clone(&medium) as Arc<dyn Medium>, options, Hooks::none(), &mut |_| {});
+    open()?.log.close().map_err(failed)?;
+    for run in whole_runs(left) {
+        folder.copy_run(run, medium.as_ref()).map_err(|error| {
+            let name = Folder::run_name(run);
+            Failure::unreadable(format!("{name} could not be copied: {error}"))
+        })?;
+    }
+    let mut writing = Writing { folder, log: open()?.log, since: 0 };
+    let places = writing.batches(left)?;
+    let parts = writing.parts(left)?;
+    let rows = left.shard.snapshot();
+    let ranks = ranks(&rows);
+    for mut row in rows {
+        match &mut row {
+            LogRecord::PartitionRestored(bounds) => {
+                let end = left.ends.get(&bounds.partition).map_or(bounds.next_offset, |end| Offset(*end));
+                bounds.next_offset = bounds.next_offset.max(end);
+            }
+            LogRecord::PartsRestored(row) => {
+                let at = row.partition;
+                let now = |part: RunPart| match parts.get(&(at, part.base_offset)) {
+                    Some(rewritten) => *rewritten,
+                    None => Some(part),
+                };
+                row.parts = std::mem::take(&mut row.parts).into_iter().filter_map(now).collect();
+            }
+            _ => {}
+        }
+        for row in moved(row, &places, &ranks) {
+            writing.append(&row)?;
+        }
+    }
+    writing.log.close().map_err(failed)
+}
+
+/// Runs of which something can be taken over as it is.
+fn whole_runs(left: &Left) -> BTreeSet<u64> {
+    let partitions = left.shard.partitions().iter();
+    let parts = partitions.flat_map(|(at, partition)| partition.parts().iter().map(move |part| (at, part)));
+    let whole = parts.filter(|(at, part)| !left.bad_parts.contains(&(*at, part.base_offset)));
+    whole.map(|(_, part)| part.run).collect()
+}
+
+fn make(to: &Path) -> Result<DiskMedium, Failure> {
+    let name = to.display();
+    if std::fs::read_dir(to).is_ok_and(|mut names| names.next().is_some()) {
+        return Err(Failure::unreadable(format!("{name} is not empty"))
+            .remedy("Name a new folder with --to; nothing was written."));
+    }
+    Ok(DiskMedium::open(to)?)
+}
+
+fn failed(failure: LogFailure) -> Failure {
+    Failure::unreadable(format!("the new folder could not be written: {failure}"))
+}
+
+/// Where the batches of a partition are now, by their first offset.
+type Places = BTreeMap<(TopicPartition, Offset), LogPosition>;
+
+/// What parts that were not whole have become: nothing if nothing was left.
+type Rewritten = BTreeMap<(TopicPartition, Offset), Option<RunPart>>;
+
+struct Writing<'f> {
+    folder: &'f Folder,
+    log: Log,
+    since: u64,
+}
+
+impl Writing<'_> {
+    /// Copies every batch that can be read, in the order of the old log.
+    fn batches(&mut self, left: &Left) -> Result<Places, Failure> {
+        let mut stored: Vec<(LogPosition, TopicPartition, StoredBatch)> = Vec::new();
+        for (at, partition) in left.shard.partitions().iter() {
+            let readable = partition.tail().filter(|one| !left.unreadable.contains(&(at, one.base_offset)));
+            stored.extend(readable.filter_map(|one| match one.place {
+                BatchPlace::Log { position, .. } => Some((position, at, one)),
+                BatchPlace::Marker(_) => None,
+            }));
+        }
+        stored.sort_unstable_by_key(|(position, ..)| *position);
+        let mut places = Places::new();
+        for (_, at, one) in stored {
+            let Ok(Some(batch)) = read(self.folder, &one)? else {
+                return Err(Failure::unreadable("a batch changed while it was copied"));
+            };
+            let appended = if one.appended < Millis(0) { one.max_timestamp } else { one.appended };
+            let record = record(at, batch.header(), appended, batch.bytes().clone());
+            let place = self.append(&LogRecord::BatchAppended(record))?;
+            places.insert((at, one.base_offset), place);
+        }
+        Ok(places)
+    }
+
+    /// Writes what is left of parts that are not whole into new runs, one for each old one.
+    fn parts(&mut self, left: &Left) -> Result<Rewritten, Failure> {
+        let mut bad: BTreeMap<u64, Vec<(TopicPartition, RunPart)>> = BTreeMap::new();
+        for (at, partition) in left.shard.partitions().iter() {
+            let parts =
+                partition.parts().iter().filter(|part| left.bad_parts.contains(&(at, part.base_offset)));
+            parts.for_each(|part| bad.entry(part.run).or_default().push((at, *part)));
+        }
+        let mut rewritten = Rewritten::new();
+        let mut number = self.folder.runs().list().last().copied().unwrap_or(0);
+        for parts in bad.into_values() {
+            number += 1;
+            let run = self.run(number, parts, &mut rewritten);
+            run.map_err(|error| {
+                Failure::unreadable(format!("the new folder could not be written: {error}"))
+            })?;
+        }
+        Ok(rewritten)
+    }
+
+    fn run(
+        &mut self,
+        number: u64,
+        parts: Vec<(TopicPartition, RunPart)>,
+        rewritten: &mut Rewritten,
+    ) -> Result<(), RunError> {
+        let mut run = self.log.runs().writer(number)?;
+        for (at, part) in parts {
+            run.begin_part(at, part.base_offset)?;
+            self.folder.part_left(&part, &mut |batch| run.push(&batch.bytes, part.appended))?;
+            let RunPart { last_offset, clean, horizon, .. } = part;
+            let now = run.end_part(PartEnd { last_offset, clean, horizon })?;
+            rewritten.insert((at, part.base_offset), now);
+        }
+        run.finish().map(drop)
+    }
+
+    /// Appends a record; returns where its batch is, if it has one.
+    fn append(&mut self, record: &LogRecord) -> Result<LogPosition, Failure> {
+        let appended = self.log.append(record).map_err(|error: AppendError| {
+            Failure::unreadable(format!("the new folder could not be written: {error}"))
+        })?;
+        self.since += appended.end.0 - appended.position.0;
+        if self.since >= PIECE {
+            self.since = 0;
+            self.log.flush().map_err(failed)?;
+        }
+        Ok(appended.payload.unwrap_or(appended.position))
+    }
+}
+
+/// The record that brings a stored batch into the log.
+fn record(
+    partition: TopicPartition,
+    header: &BatchHeader,
+    at: Millis,
+    payload: bytes::Bytes,
+) -> BatchAppended {
+    let timestamp_type = match header.is_log_append_time() {
+        true => TimestampType::LogAppendTime,
+        false => TimestampType::CreateTime,
+    };
+    let summary = BatchSummary {
+        size: payload.len() as u32,
+        last_offset_delta: header.last_offset_delta,
+        record_count: header.record_count,
+        base_timestamp: Millis(header.base_timestamp),
+        max_timestamp: Millis(header.max_timestamp),
+        timestamp_type,
+        producer_id: ProducerId(header.producer_id),
+        producer_epoch: ProducerEpoch(header.producer_epoch),
+        base_sequence: header.base_sequence,
+        transactional: header.is_transactional(),
+        control: header.is_control(),
+    };
+    let (base_offset, leader_epoch) = (Offset(header.base_offset), header.partition_leader_epoch);
+    BatchAppended { partition, base_offset, leader_epoch, at, summary, payload }
+}
+
+/// Positions that rank offsets (T-185) as small numbers in the same order: whatever the new log adds ranks higher.
+fn ranks(rows: &[LogRecord]) -> BTreeMap<LogPosition, LogPosition> {
+    let mut positions = BTreeMap::new();
+    for row in rows {
+        let offsets = match row {
+            LogRecord::OffsetsRestored(row) => &row.offsets,
+            LogRecord::StagedRestored(row) => &row.offsets,
+            _ => continue,
+        };
+        positions.extend(offsets.iter().map(|(_, _, position)| (*position, LogPosition(0))));
+    }
+    let ranked = positions.into_keys().zip(1..);
+    ranked.map(|(position, rank)| (position, LogPosition(rank))).collect()
+}
+
+/// A row with its batches where they are now, without those that are lost.
+fn moved(row: LogRecord, places: &Places, ranks: &BTreeMap<LogPosition, LogPosition>) -> Vec<LogRecord> {
+    let rank = |position: &mut LogPosition| {
+        if let Some(rank) = ranks.get(position) {
+            *position = *rank;
+        }
+    };
+    match row {
+        LogRecord::BatchesRestored(BatchesRestored { partition, batches }) => {
+            let there = |mut one: StoredBatch| {
+                if let BatchPlace::Log { position, .. } = &mut one.place {
+                    *position = *places.get(&(partition, one.base_offset))?;
+                }
+                Some(one)
+            };
+            let kept: Vec<StoredBatch> = batches.into_iter().filter_map(there).collect();
+            let rows = kept.chunks(ROW).map(|batches| {
+                LogRecord::BatchesRestored(BatchesRestored { partition, batches: batches.to_vec() })
+            });
+            rows.collect()
+        }
+        LogRecord::OffsetsRestored(mut row) => {
+            row.offsets.iter_mut().for_each(|(_, _, position)| rank(position));
+            vec![LogRecord::OffsetsRestored(row)]
+        }
+        LogRecord::StagedRestored(mut row) => {
+            row.offsets.iter_mut().for_each(|(_, _, position)| rank(position));
+            vec![LogRecord::StagedRestored(row)]
+        }
+        // It has a meaning between the pieces of a snapshot only.
+        LogRecord::SnapshotReached(_) => Vec::new(),
+        row => vec![row],
+    }
+}
