@@ -360,7 +360,9 @@ proptest! {
         let live = play.world.shard.snapshot();
         prop_assert_eq!(&live, &play.world.replayed().snapshot());
         let (rows, tail) = snapshot;
-        prop_assert_eq!(&live, &play.world.replayed_from(&rows, tail).snapshot());
+        let replayed = play.world.replayed_from(&rows, tail);
+        prop_assert_eq!(&live, &replayed.snapshot());
+        check_runs(&replayed);
         prop_assert_eq!(&live, &play.world.replayed_from(&live, play.world.log.len()).snapshot());
         let log: Vec<_> = play.world.log.iter().map(|(_, record)| record.clone()).collect();
         check_offsets(&log);
@@ -397,6 +399,7 @@ proptest! {
         let open = |shard: &Shard| shard.transactions().open().cloned().collect::<Vec<_>>();
         prop_assert_eq!(open(&play.world.shard), open(&replayed));
         prop_assert_eq!(play.world.shard.partitions().oldest_live(), replayed.partitions().oldest_live());
+        check_runs(&replayed);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Partitions whose older batches lie in runs: what readers find is what a plain list of batches would give.
 
 use crate::world::{Owner, World, at, plain};
+use ottla_core::catalog::{AlterConfigs, ConfigChange, ConfigOp, ConfigTarget};
 use ottla_core::partition::{Isolation, ReadPlan, Source};
+use ottla_core::{Input, Ticket};
 use ottla_types::record::{LogRecord, LogStartMoved, PartsInstalled, RunPart, StoredBatch};
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
 use proptest::prelude::*;
@@ -92,6 +94,7 @@ enum Event {
     End { commit: bool },
     Rewrite { from: u8, count: u8, per_part: u8 },
     Delete { offset: u8 },
+    Pass { millis: u8 },
     Read { from: u8, max: u16, whole: bool, committed: bool },
     Time { time: u8, from: u8, committed: bool },
     Restart,
@@ -106,6 +109,7 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (any::<u8>(), 1..30_u8, 1..8_u8)
             .prop_map(|(from, count, per_part)| Event::Rewrite { from, count, per_part }),
         1 => any::<u8>().prop_map(|offset| Event::Delete { offset }),
+        2 => (0..30_u8).prop_map(|millis| Event::Pass { millis }),
         6 => (any::<u8>(), 0..8000_u16, any::<bool>(), any::<bool>())
             .prop_map(|(from, max, whole, committed)| Event::Read { from, max, whole, committed }),
         6 => (any::<u8>(), any::<u8>(), any::<bool>())
@@ -116,7 +120,9 @@ fn event() -> impl Strategy<Value = Event> {
 
 impl Model {
     fn new() -> Model {
-        Model { world: World::new(), batches: Vec::new(), run: 0, owner: None, sequence: 0 }
+        let mut world = World::with(&[("log.retention.check.interval.ms", "1")]);
+        world.create_topic(1, 1, &[("retention.ms", "1000000"), ("retention.bytes", "15000")]);
+        Model { world, batches: Vec::new(), run: 0, owner: None, sequence: 0 }
     }
 
     /// Takes over what was appended.
@@ -164,6 +170,13 @@ impl Model {
             }
             Event::Delete { offset } => {
                 let _ = self.world.delete_before(p0(), i64::from(offset));
+            }
+            Event::Pass { millis } => {
+                let before =
+                    (self.world.shard.partitions().get(p0()).unwrap().log_start(), pieces(&self.world, p0()));
+                self.world.pass(i64::from(millis));
+                let start = self.world.shard.partitions().get(p0()).unwrap().log_start();
+                assert_eq!(start, kept_from(before, self.world.now));
             }
             Event::Read { from, max, whole, committed } => {
                 self.read(Offset(i64::from(from)), (u64::from(max), whole), isolation(committed));
@@ -267,6 +280,19 @@ impl Model {
         };
         assert_eq!(found.as_ref().map(holds).as_ref(), wanted);
     }
+}
+
+/// Where the log starts after retention at `now`: each piece goes that is too old, or without which there are still 15000 bytes, up
+/// to the first that stays.
+fn kept_from((start, pieces): (Offset, Vec<Piece>), now: Millis) -> Offset {
+    let bytes_from = |number: usize| pieces[number..].iter().map(|piece| piece.2).sum::<u64>();
+    let stays = |(number, piece): &(usize, &Piece)| {
+        let time = if piece.3 == Millis::NONE { piece.4 } else { piece.3 };
+        now.0 - time.0 <= 1_000_000 && bytes_from(number + 1) < 15_000
+    };
+    let first = pieces.iter().enumerate().find(stays).map_or(pieces.len(), |(number, _)| number);
+    let gone = pieces[..first].last().map_or(start, |piece| piece.1.plus(1));
+    gone.max(start)
 }
 
 fn isolation(committed: bool) -> Isolation {
@@ -393,6 +419,37 @@ fn retention_drops_whole_parts_as_kafka_drops_segments() {
     rewrite(&mut world, 0, 4, 2, 1);
     world.pass(300_000);
     assert_eq!((start(&world), world.shard.partitions().get(p0()).unwrap().bytes()), (4, 400));
+}
+
+#[test]
+fn retention_that_is_changed_counts_from_the_next_look() {
+    let mut world = six_with(&[]);
+    rewrite(&mut world, 0, 4, 2, 1);
+    let start = |world: &World| world.shard.partitions().get(p0()).unwrap().log_start().0;
+    let change = |world: &mut World, target: ConfigTarget, name: &str, value: Option<&str>| {
+        let op = value.map_or(ConfigOp::Delete, |value| ConfigOp::Set(value.to_owned()));
+        let changes = vec![ConfigChange { target, replace: false, ops: vec![(name.to_owned(), op)] }];
+        world.ask(Input::AlterConfigs(AlterConfigs { ticket: Ticket(0), changes, validate_only: false }));
+    };
+    let topic = || ConfigTarget::Topic("topic-1".to_owned());
+    world.pass(400_000);
+    assert_eq!(start(&world), 0, "seven days");
+    change(&mut world, ConfigTarget::Broker, "log.retention.bytes", Some("350"));
+    assert_eq!(start(&world), 0);
+    world.pass(300_000);
+    assert_eq!(start(&world), 4, "the broker's default");
+    change(&mut world, topic(), "retention.bytes", Some("-1"));
+    change(&mut world, ConfigTarget::Broker, "log.retention.ms", Some("1000"));
+    change(&mut world, topic(), "retention.ms", Some("900000000"));
+    world.pass(300_000);
+    assert_eq!(start(&world), 4, "the topic's own");
+    change(&mut world, topic(), "cleanup.policy", Some("compact"));
+    change(&mut world, topic(), "retention.ms", None);
+    world.pass(300_000);
+    assert_eq!(start(&world), 4, "compaction keeps the last of each key for ever");
+    change(&mut world, topic(), "cleanup.policy", Some("compact,delete"));
+    world.pass(300_000);
+    assert_eq!((start(&world), runs(&world)), (12, vec![]));
 }
 
 #[test]
