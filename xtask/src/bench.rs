@@ -4,6 +4,7 @@ mod data;
 mod page;
 mod peers;
 mod probe;
+mod restart;
 mod start;
 mod txn;
 

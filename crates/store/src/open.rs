@@ -4,12 +4,13 @@
 //! failure would empty. Everything behind the position that the last group itself calls durable, which is one group unless
 //! syncs are left to the system, is written once more with the same bytes and synced.
 
+use crate::buffer::Pool;
 use crate::error::{LogFailure, OpenError};
 use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name, temporary};
 use crate::log::{Appended, Log};
 use crate::medium::Medium;
 use crate::options::{Hooks, Options};
-use crate::scan::Window;
+use crate::scan::{Window, Windows};
 use crate::shared::{OpenGroup, Shared, State};
 use crate::snapshot::{Found, Pieces, Skipped, find_newest};
 use crate::writer::Written;
@@ -101,7 +102,8 @@ impl Log {
             medium.remove(name).map_err(OpenError::medium(name, "removing"))?;
         }
         let identity = identity(medium.as_ref(), &options, &listing)?;
-        let Recovery { mut scan, skipped, recovered } = recover(medium, identity, &listing, replay)?;
+        let Recovery { mut scan, skipped, recovered } =
+            recover(medium, identity, &listing, options.threads, replay)?;
         scan.make_durable()?;
         let damaged: Vec<u64> = skipped.iter().map(|skipped| skipped.position).collect();
         let whole = listing.snapshots.iter().rev().filter(|position| !damaged.contains(position));
@@ -123,6 +125,7 @@ fn recover(
     medium: Arc<dyn Medium>,
     identity: Identity,
     listing: &Listing,
+    threads: bool,
     replay: &mut dyn FnMut(Replayed),
 ) -> Result<Recovery, OpenError> {
     let positions = listing.snapshots.iter().copied();
@@ -131,7 +134,7 @@ fn recover(
     let first = identity.geometry.replay_segment(snapshot.unwrap_or(0));
     check_first(listing, first, &skipped)?;
 
-    let mut scan = Scan::new(Files::new(medium, identity, listing), first, newest);
+    let mut scan = Scan::new(Files::new(medium, identity, listing), first, newest, threads);
     let reason = scan.replay(replay)?;
     let cut = scan.judge_end(reason)?;
     let recovered = Recovered {
@@ -155,7 +158,7 @@ pub(crate) fn look(
     listing: &Listing,
     replay: &mut dyn FnMut(Replayed),
 ) -> Result<Recovered, OpenError> {
-    recover(medium, identity, listing, replay).map(|recovery| recovery.recovered)
+    recover(medium, identity, listing, false, replay).map(|recovery| recovery.recovered)
 }
 
 /// Reads the newest whole snapshot and the log behind it, past what is damaged: everything that is left goes to `see`, in the
@@ -170,7 +173,7 @@ pub(crate) fn replay_past(
     let Found { newest, .. } = find_newest(medium.as_ref(), &identity, positions)?;
     let (floor, proven) = newest.as_ref().map_or((0, 0), |pieces| (pieces.first, pieces.last));
     let first = identity.geometry.replay_segment(floor);
-    let mut scan = Scan::new(Files::new(medium, identity, listing), first, newest);
+    let mut scan = Scan::new(Files::new(medium, identity, listing), first, newest, false);
     scan.unread = Some(Vec::new());
     loop {
         scan.replay(&mut |replayed| see(Past::Replayed(replayed)))?;
@@ -277,19 +280,20 @@ struct Scan {
     /// The log must reach up to here.
     proven: u64,
     first: u64,
-    window: Option<(u64, Window)>,
+    windows: Windows,
     records: u64,
     /// For whoever reads past damage: entries that cannot be read, instead of an error.
     unread: Option<Vec<OpenError>>,
 }
 
 impl Scan {
-    fn new(files: Files, first: u64, pieces: Option<Pieces>) -> Scan {
+    fn new(files: Files, first: u64, pieces: Option<Pieces>, threads: bool) -> Scan {
         let chain = Chain::from_segment(files.identity, first);
         let (floor, proven, size) =
             pieces.as_ref().map_or((0, 0, 0), |pieces| (pieces.first, pieces.last, pieces.size));
         files.set_snapshot_size(size);
-        Scan { files, chain, pieces, floor, proven, first, window: None, records: 0, unread: None }
+        let windows = Windows::new(threads);
+        Scan { files, chain, pieces, floor, proven, first, windows, records: 0, unread: None }
     }
 
     fn geometry(&self) -> Geometry {
@@ -335,8 +339,7 @@ impl Scan {
         if geometry.first_group(geometry.segment_of(place)) == place {
             self.check_segment(geometry.segment_of(place), place, &header)?;
         }
-        let file = segment_name(geometry.segment_of(place));
-        let bytes = bytes_at(&mut self.window, &self.files, place, header.len() as usize)?;
+        let bytes = self.windows.bytes(&self.files, place, header.len() as usize)?;
         let group = match open_group(bytes) {
             Ok(group) => group,
             Err(error) => return Ok(Err(error.into())),
@@ -348,7 +351,7 @@ impl Scan {
             restore(&mut self.pieces, entry.position, replay)?;
             let offset = geometry.offset_of(entry.position);
             let decoded = decode(entry.bytes).map_err(|source| OpenError::Record {
-                file: file.clone(),
+                file: segment_name(geometry.segment_of(place)),
                 offset,
                 source,
             });
@@ -388,7 +391,7 @@ impl Scan {
     }
 
     fn bytes(&mut self, place: u64, len: usize) -> Result<&[u8], OpenError> {
-        bytes_at(&mut self.window, &self.files, place, len)
+        self.windows.bytes(&self.files, place, len)
     }
 
     /// Decides whether the end of the chain is the end of the log.
@@ -481,7 +484,7 @@ impl Scan {
         const PIECE: u64 = 1 << 20;
         let name = segment_name(number);
         let file = self.files.segment(number).map_err(OpenError::medium(&name, "opening"))?;
-        let mut window = Window::over(Arc::clone(&file));
+        let mut window = Window::over(Arc::clone(&file), Pool::new(0), false);
         let mut offset = self.geometry().offset_of(from);
         let end = offset + (to - from);
         while offset < end {
@@ -505,32 +508,6 @@ fn restore(
             some.give(position, &mut |row| replay(Replayed::Snapshot(row)))
         }
         _ => Ok(()),
-    }
-}
-
-/// The bytes at a position of the log; fewer, or none, where there is no file.
-pub(crate) fn bytes_at<'a>(
-    window: &'a mut Option<(u64, Window)>,
-    files: &Files,
-    place: u64,
-    len: usize,
-) -> Result<&'a [u8], OpenError> {
-    let geometry = files.identity.geometry;
-    let number = geometry.segment_of(place);
-    let name = segment_name(number);
-    if window.as_ref().is_none_or(|(open, _)| *open != number) {
-        if !files.is_live(number) {
-            return Ok(&[]);
-        }
-        let file = files.segment(number).map_err(OpenError::medium(&name, "opening"))?;
-        *window = Some((number, Window::over(file)));
-    }
-    match window {
-        Some((_, window)) => {
-            let bytes = window.at(geometry.offset_of(place), len);
-            bytes.map_err(OpenError::medium(&name, "reading"))
-        }
-        None => Ok(&[]),
     }
 }
 

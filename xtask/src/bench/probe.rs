@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ottla_wire::batch::{BatchBuilder, NewRecord};
 use ottla_wire::codec::Compression;
+use ottla_wire::messages::create_topics_request::CreatableTopic;
 use ottla_wire::messages::metadata_request::MetadataRequestTopic;
 use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use ottla_wire::messages::{MetadataRequest, ProduceRequest};
+use ottla_wire::messages::{ApiVersionsRequest, CreateTopicsRequest, MetadataRequest, ProduceRequest};
 use ottla_wire::{Message, Request, Text, frame};
 
 const TOPIC: &str = "first";
@@ -25,6 +26,71 @@ pub(super) fn first_record(broker: SocketAddr, deadline: Instant) -> Result<(), 
             Err(_) => std::thread::sleep(Duration::from_micros(200)),
         }
     }
+}
+
+/// Tries until ApiVersions is answered.
+pub(super) fn first_answer(broker: SocketAddr, deadline: Instant) -> Result<(), String> {
+    loop {
+        match connect(broker).and_then(|stream| call(&stream, &ApiVersionsRequest::default(), 0)) {
+            Ok(_) => return Ok(()),
+            Err(why) if Instant::now() >= deadline => return Err(format!("no answer: {why}")),
+            Err(_) => std::thread::sleep(Duration::from_micros(200)),
+        }
+    }
+}
+
+/// Creates topic number `topic`.
+pub(super) fn create_topic(broker: SocketAddr, topic: usize, partitions: i32) -> Result<(), String> {
+    let topic = CreatableTopic {
+        name: name(topic),
+        num_partitions: partitions,
+        replication_factor: 1,
+        ..Default::default()
+    };
+    let ask = CreateTopicsRequest { topics: vec![topic], timeout_ms: 30_000, ..Default::default() };
+    let answer = call(&connect(broker)?, &ask, 5)?;
+    match answer.topics.first().map(|topic| topic.error_code) {
+        Some(0) => Ok(()),
+        code => Err(format!("CreateTopics: {code:?}")),
+    }
+}
+
+/// Appends `bytes` to topic number 0, 64 KiB to each of its partitions in a request.
+pub(super) fn fill(broker: SocketAddr, partitions: i32, bytes: u64) -> Result<(), String> {
+    const BATCH: usize = 64 << 10;
+    let stream = connect(broker)?;
+    let value = vec![b'v'; BATCH - 100];
+    let mut batch = BatchBuilder::new(Compression::None);
+    batch.push(&NewRecord { timestamp: 0, key: None, value: Some(&value), headers: &[] });
+    let records = batch.build().map_err(|e| e.to_string())?;
+    for _ in 0..bytes / (BATCH as u64 * partitions as u64) {
+        let one = |index| PartitionProduceData {
+            index,
+            records: Some(records.clone().into()),
+            ..Default::default()
+        };
+        let partition_data = (0..partitions).map(one).collect();
+        let topic = TopicProduceData { name: name(0), partition_data, ..Default::default() };
+        let ask =
+            ProduceRequest { acks: -1, timeout_ms: 30_000, topic_data: vec![topic], ..Default::default() };
+        let answer = call(&stream, &ask, PRODUCE)?;
+        let results = answer.responses.iter().flat_map(|topic| &topic.partition_responses);
+        if let Some(refused) = results.map(|result| result.error_code).find(|code| *code != 0) {
+            return Err(format!("Produce: {refused}"));
+        }
+    }
+    Ok(())
+}
+
+fn name(topic: usize) -> Text {
+    Text::from(format!("topic-{topic}"))
+}
+
+fn connect(broker: SocketAddr) -> Result<TcpStream, String> {
+    let stream = TcpStream::connect(broker).map_err(|e| e.to_string())?;
+    stream.set_nodelay(true).map_err(|e| e.to_string())?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).map_err(|e| e.to_string())?;
+    Ok(stream)
 }
 
 fn attempt(broker: SocketAddr) -> Result<(), String> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::peers::{self, Peer};
-use super::{probe, spread};
+use super::{probe, restart, spread};
 use crate::process::{self, Guard};
 
 /// How often to measure.
@@ -13,6 +13,9 @@ pub(crate) struct Options {
     /// Runs of each broker, taken in turn; Apache Kafka gets a third of them.
     #[arg(long, default_value_t = 9)]
     runs: usize,
+    /// Only ours: with no data, with 10,000 partitions, with a full tail.
+    #[arg(long)]
+    own: bool,
     /// Write the figures to docs/benchmarks.md.
     #[arg(long)]
     docs: bool,
@@ -24,6 +27,11 @@ struct Sample {
 }
 
 pub(super) fn run(options: &Options) -> Result<(), String> {
+    if options.own {
+        crate::e2e::build_ottla()?;
+        println!("{}", restart::run(options.runs)?);
+        return Ok(());
+    }
     peers::prepare()?;
     let mut samples: Vec<(Peer, Vec<Sample>)> = Peer::ALL.map(|peer| (peer, Vec::new())).into();
     for round in 0..options.runs {
@@ -34,8 +42,9 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
         }
     }
     let table = table(&samples)?;
-    println!("{table}");
-    if options.docs { write(&table, options.runs) } else { Ok(()) }
+    let starts = restart::run(options.runs)?;
+    println!("{table}\n{starts}");
+    if options.docs { write(&table, &starts, options.runs) } else { Ok(()) }
 }
 
 fn measure(peer: Peer) -> Result<Sample, String> {
@@ -51,7 +60,7 @@ fn measure(peer: Peer) -> Result<Sample, String> {
 }
 
 /// Memory of a process that is resident now, in MiB.
-fn resident(process: u32) -> Result<f64, String> {
+pub(super) fn resident(process: u32) -> Result<f64, String> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -76,12 +85,15 @@ fn table(samples: &[(Peer, Vec<Sample>)]) -> Result<String, String> {
     Ok(text)
 }
 
-fn write(table: &str, runs: usize) -> Result<(), String> {
+fn write(table: &str, starts: &str, runs: usize) -> Result<(), String> {
     let text = format!(
         "`cargo xtask bench start --runs {runs} --docs`: a client connects as soon as it can, asks Metadata for a topic that does not\n\
          exist yet, and produces one record with acks=all. Memory is what is resident one second later. Ottla on disk answers\n\
          after fdatasync; Apache Kafka answers from the page cache, and its size is that of its jars without a Java runtime.\n\n\
-         {table}"
+         {table}\n\
+         Ottla alone, until a client that connects as soon as it can has an answer to ApiVersions. The raw scan reads the same segment\n\
+         files from front to back in pieces of 1 MiB, past the page cache, right before each start.\n\n\
+         {starts}"
     );
     super::page::write("Start", &text)
 }

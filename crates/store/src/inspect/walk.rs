@@ -2,8 +2,7 @@
 
 use crate::error::OpenError;
 use crate::files::{Files, segment_name};
-use crate::open::bytes_at;
-use crate::scan::Window;
+use crate::scan::Windows;
 use ottla_layout::recover::{Break, Chain};
 use ottla_layout::{
     BLOCK, GROUP_HEADER, Group, GroupError, GroupHeader, SegmentHeader, open_group, peek_group,
@@ -68,7 +67,8 @@ pub(super) fn walk<E: From<OpenError>>(
     let segments = files.segments();
     let first = segments.first().copied().unwrap_or(0);
     let chain = Chain::from_segment(files.identity, first);
-    let mut walk = Walk { files, window: None, chain, segments, entered: None, replay_segment };
+    let mut walk =
+        Walk { files, windows: Windows::new(false), chain, segments, entered: None, replay_segment };
     loop {
         let mut breaks = Vec::new();
         let mut found = None;
@@ -112,7 +112,7 @@ enum Next {
 
 struct Walk<'f> {
     files: &'f Files,
-    window: Option<(u64, Window)>,
+    windows: Windows,
     chain: Chain,
     segments: Vec<u64>,
     /// The last segment that was shown.
@@ -125,7 +125,7 @@ type Breaks = [(u64, Break)];
 impl Walk<'_> {
     fn bytes(&mut self, place: u64, len: u64) -> Result<&[u8], OpenError> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        bytes_at(&mut self.window, self.files, place, len)
+        self.windows.bytes(self.files, place, len)
     }
 
     /// The padded length of the next group, if it is at `place`.
