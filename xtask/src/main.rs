@@ -7,6 +7,7 @@ use std::process::ExitCode;
 mod apis;
 mod bench;
 mod conformance;
+mod count;
 mod e2e;
 mod eos;
 mod faults;
@@ -46,6 +47,8 @@ enum Chore {
     /// Measure Ottla beside its peers in one run and write docs/benchmarks.md.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Count the instructions of the hot paths and compare them with the committed list.
+    Count(count::Options),
     /// Run stock clients against Ottla or Apache Kafka and print who can do what.
     E2e(e2e::Options),
     /// Play the same requests to Apache Kafka and to Ottla and compare every field of every answer.
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Chore::Apis(options) => apis::run(&options),
         Chore::Rules(options) => rules::run(&options),
         Chore::Bench(bench) => bench::run(&bench),
+        Chore::Count(options) => count::run(&options),
         Chore::E2e(options) => e2e::run(&options),
         Chore::Conformance(options) => conformance::run(&options),
         Chore::Pages => pages::run(),
