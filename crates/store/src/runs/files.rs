@@ -199,6 +199,8 @@ impl RunFiles {
             Err(_) => return Ok(()),
         };
         if let Some(state) = self.table().live.get_mut(&number) {
+            // A hole that grows is freed again with what it grew by.
+            state.holes.retain(|hole| hole.start < range.start || range.end < hole.end);
             state.holes.push(range.clone());
         }
         self.pages.forget(number, range.clone());
