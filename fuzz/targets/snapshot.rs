@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use ottla_layout::snapshot::{ChunkWriter, SNAPSHOT_FORMAT, SnapshotHeader};
 use ottla_layout::{Geometry, Identity};
-use ottla_layout::snapshot::{ChunkWriter, SnapshotHeader};
 use ottla_store::inspect::{Folder, SnapshotFound};
 use ottla_store::{Medium, MemoryMedium, OpenError};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ const POSITION: u64 = 77;
 fuzz_target!(|data: &[u8]| {
     let Some((changes, rows)) = data.split_first_chunk::<8>() else { return };
     let rows: Vec<&[u8]> = rows.split(|byte| *byte == b'\n').collect();
-    let mut file = SnapshotHeader { log_id: 5, shard: 0, position: POSITION }.encode().to_vec();
+    let header = SnapshotHeader { format: SNAPSHOT_FORMAT, log_id: 5, shard: 0, position: POSITION };
+    let mut file = header.encode().to_vec();
     let mut chunks = ChunkWriter::new(POSITION);
     for row in &rows {
         file.extend(chunks.push(row).unwrap_or_default());

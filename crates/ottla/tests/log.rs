@@ -68,6 +68,20 @@ fn everything_is_shown_as_ever() {
     }
 }
 
+#[test]
+fn runs_are_shown_part_by_part() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path(), 3);
+    let flags = ["dump", "--topic", "letters", "--partition", "1", "--from", "4", "--records"];
+    let shown = ottla_log(&flags, folder.path());
+    let lines: Vec<&str> = shown.out.lines().skip_while(|line| !line.starts_with("run-")).collect();
+    let [part, batch, first, second] = lines.as_slice() else { panic!("{shown:?}") };
+    assert!(part.starts_with("run-000000000001:0x000011"), "{part}");
+    assert!(part.contains("part letters-1 offsets 0 to 5, 303 bytes, directory at 0x"), "{part}");
+    assert_eq!(*batch, "  offsets 4 to 5, 2 records, 101 bytes");
+    assert!(first.contains("@4 ") && second.contains("value=\"letters-1@5\""), "{shown:?}");
+}
+
 /// The lines of a tree say where each field is: together they cover every byte of the log that is in use.
 #[test]
 fn the_tree_covers_every_byte_of_the_log_once() {

@@ -9,6 +9,7 @@ mod ledger;
 mod left;
 mod line;
 mod names;
+mod runs;
 mod salvage;
 mod tree;
 mod verify;

@@ -32,7 +32,7 @@ pub(super) struct Dump {
 /// How an entry is shown.
 #[derive(Args)]
 #[group(multiple = false)]
-struct Show {
+pub(super) struct Show {
     /// A tree each: every byte in a named field with its offset in the file.
     #[arg(long)]
     tree: bool,
@@ -41,10 +41,10 @@ struct Show {
     hex: bool,
     /// The records of each batch below its line.
     #[arg(long)]
-    records: bool,
+    pub(super) records: bool,
     /// A JSON object a line.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl Dump {
@@ -57,6 +57,7 @@ impl Dump {
             printer.snapshot(&folder, position)?;
         }
         folder.walk(&mut |found| printer.found(&folder, found))?;
+        printer.runs(&folder)?;
         match printer.damaged {
             0 => Ok(()),
             1 => Err(Failure::damaged("the folder is damaged in 1 place, see above")),
@@ -65,11 +66,11 @@ impl Dump {
     }
 }
 
-struct Printer<'o> {
-    out: &'o mut Out,
-    show: Show,
-    filter: Filter,
-    names: Names,
+pub(super) struct Printer<'o> {
+    pub(super) out: &'o mut Out,
+    pub(super) show: Show,
+    pub(super) filter: Filter,
+    pub(super) names: Names,
     damaged: u64,
 }
 
@@ -134,7 +135,7 @@ impl Printer<'_> {
         object
     }
 
-    fn damage(&mut self, file: &str, offset: u64, reason: &str) -> Result<(), Failure> {
+    pub(super) fn damage(&mut self, file: &str, offset: u64, reason: &str) -> Result<(), Failure> {
         self.damaged += 1;
         if self.show.json {
             let mut shown = self.object(&Head { file, offset, what: "damage" });

@@ -3,8 +3,8 @@
 use clap::Args;
 use ottla_layout::explain::{Piece, Said};
 use ottla_layout::record::KINDS;
-use ottla_types::TopicId;
 use ottla_types::record::LogRecord;
+use ottla_types::{Offset, TopicId, TopicPartition};
 
 use super::names::Names;
 
@@ -37,6 +37,14 @@ impl Filter {
     /// True if something is left out.
     pub(super) fn is_set(&self) -> bool {
         self.topic.is_some() || !self.kind.is_empty()
+    }
+
+    /// True if what reaches to that offset of a partition is shown, though it is no entry.
+    pub(super) fn fits_part(&self, at: TopicPartition, last: Offset, names: &Names) -> bool {
+        self.kind.is_empty()
+            && self.topic.as_ref().is_none_or(|topic| names.is(at.topic, topic))
+            && self.partition.is_none_or(|partition| partition == at.partition)
+            && self.from.is_none_or(|from| last.0 >= from)
     }
 
     /// True if an entry is shown.
