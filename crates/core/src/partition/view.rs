@@ -183,7 +183,13 @@ impl Partition {
     /// What may hold the first record from an offset on, of this time or later; the record itself is found in its bytes.
     pub fn find_time(&self, time: Millis, from: Offset, isolation: Isolation) -> Option<Source> {
         let end = self.end(isolation);
-        self.index.at_time(time, from, end).filter(|source| source.base_offset() < end)
+        let source = self.index.at_time(time, from, end)?;
+        let readable = match &source {
+            // The log may start, and so what is decided end, within a batch.
+            Source::Batch(batch) => batch.last_offset < end,
+            Source::Part { .. } => source.base_offset() < end,
+        };
+        readable.then_some(source)
     }
 
     /// What holds the record with the latest timestamp (ListOffsets, KIP-734); none if it lies beyond the end.

@@ -109,7 +109,7 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (any::<u8>(), 1..30_u8, 1..8_u8)
             .prop_map(|(from, count, per_part)| Event::Rewrite { from, count, per_part }),
         1 => any::<u8>().prop_map(|offset| Event::Delete { offset }),
-        2 => (0..30_u8).prop_map(|millis| Event::Pass { millis }),
+        2 => (1..30_u8).prop_map(|millis| Event::Pass { millis }),
         6 => (any::<u8>(), 0..8000_u16, any::<bool>(), any::<bool>())
             .prop_map(|(from, max, whole, committed)| Event::Read { from, max, whole, committed }),
         6 => (any::<u8>(), any::<u8>(), any::<bool>())
