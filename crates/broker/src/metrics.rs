@@ -65,6 +65,8 @@ pub struct Metrics {
     pub runs: Level,
     /// Bytes of batches that were written into runs, each time that they were.
     pub rewritten: Counter,
+    /// Times that runs could not be written.
+    pub rewrites_failed: Counter,
     /// Produce requests whose connection was muted because the tail was nearly full.
     pub throttled: Counter,
     /// Produce requests that waited because the tail was full.
@@ -118,6 +120,7 @@ impl Metrics {
             tail_batches: Level::default(),
             runs: Level::default(),
             rewritten: Counter::default(),
+            rewrites_failed: Counter::default(),
             throttled: Counter::default(),
             waited: Counter::default(),
             topics: RwLock::default(),

@@ -221,5 +221,7 @@ fn figures(figures: &Figures) -> Vec<(&'static str, u64)> {
         ("fetches of readers", get(&figures.reads)),
         ("audits of the table", get(&figures.audits)),
         ("rows seen compacted", get(&figures.compacted)),
+        ("bytes rewritten", get(&figures.rewritten)),
+        ("requests that waited for room", get(&figures.waited)),
     ]
 }

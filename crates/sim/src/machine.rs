@@ -186,6 +186,7 @@ impl Machine {
         let opening = tokio::spawn(opening);
         let fate = self.turn_until_end(&mut driven).await;
         opening.abort();
+        self.count_rewriting(&driven);
         if matches!(fate, Fate::Stopped | Fate::Over) {
             self.world.stop_door();
             self.dump(&driven);
@@ -206,6 +207,18 @@ impl Machine {
         self.medium = self.medium.restart();
         self.world.close();
         fate
+    }
+
+    /// Takes note of what went into runs. A job has no reason to fail on a disk that does not.
+    fn count_rewriting(&self, driven: &Driven) {
+        let (metrics, figures) = (driven.host().metrics(), &self.world.figures);
+        figures.rewritten.fetch_add(metrics.rewritten.get(), Relaxed);
+        figures.waited.fetch_add(metrics.waited.get(), Relaxed);
+        let faults = self.world.plan.faults;
+        let failed = metrics.rewrites_failed.get();
+        if failed > 0 && !faults.disk_errors && !faults.disk_full && self.medium.is_alive() {
+            self.world.find(format!("runs could not be written {failed} times"));
+        }
     }
 
     async fn turn_until_end(&mut self, driven: &mut Driven) -> Fate {

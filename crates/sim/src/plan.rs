@@ -29,6 +29,12 @@ pub(crate) struct Plan {
     snapshots: Snapshots,
     rebalance_delay: u64,
     pub(crate) cleaner: Cleaner,
+    /// Batches that the tail may hold: rewriting begins at half.
+    tail_batches: u64,
+    /// Runs before small ones are merged.
+    runs: u64,
+    /// Milliseconds that a part may span.
+    part_span: u64,
 }
 
 /// How the table is compacted.
@@ -116,6 +122,9 @@ impl Plan {
             },
             rebalance_delay: c.pick(&[0, 100, 1000]),
             cleaner: Cleaner { backoff: 0, retention: 0, ratio: "0" },
+            tail_batches: 1_000_000,
+            runs: 128,
+            part_span: 604_800_000,
         };
         plan.crew.keepers = c.pick(&[0, 1, 1, 2]);
         plan.cleaner = Cleaner {
@@ -123,6 +132,9 @@ impl Plan {
             retention: c.pick(&[0, 3000, 60_000]),
             ratio: c.pick(&["0", "0", "0.3"]),
         };
+        plan.tail_batches = c.pick(&[10, 10, 20, 50, 1_000_000]);
+        plan.runs = c.pick(&[2, 2, 5, 128]);
+        plan.part_span = c.pick(&[1, 500, 604_800_000]);
         plan
     }
 
@@ -146,9 +158,16 @@ impl Plan {
 
     fn settings(&self) -> Settings {
         let given: BTreeMap<String, String> = [
-            ("group.initial.rebalance.delay.ms".to_owned(), self.rebalance_delay.to_string()),
-            ("log.cleaner.backoff.ms".to_owned(), self.cleaner.backoff.to_string()),
+            ("group.initial.rebalance.delay.ms", self.rebalance_delay.to_string()),
+            ("log.cleaner.backoff.ms", self.cleaner.backoff.to_string()),
+            ("log.retention.check.interval.ms", "5000".to_owned()),
+            ("log.roll.ms", self.part_span.to_string()),
+            ("ottla.rewrite.buffer.bytes", "65536".to_owned()),
+            ("ottla.runs.max", self.runs.to_string()),
+            ("ottla.tail.max.batches", self.tail_batches.to_string()),
+            ("ottla.tail.max.bytes", "1".to_owned()),
         ]
+        .map(|(name, value)| (name.to_owned(), value))
         .into();
         Settings::from_configs(&given).unwrap_or_default()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ottla_wire::batch::{BatchBuilder, NewRecord};
 use ottla_wire::codec::Compression;
-use ottla_wire::messages::create_topics_request::CreatableTopic;
+use ottla_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use ottla_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use ottla_wire::messages::{CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ProduceRequest};
@@ -40,10 +40,17 @@ fn until() -> Instant {
 }
 
 async fn create(client: &mut Client, topic: &Text) {
+    // Some keep little, so that retention has something to do.
+    let kept = CreatableTopicConfig {
+        name: "retention.bytes".into(),
+        value: Some(client.chance.pick(&["-1", "0", "20000"]).into()),
+        ..Default::default()
+    };
     let topic = CreatableTopic {
         name: topic.clone(),
         num_partitions: client.chance.within(1..4) as i32,
         replication_factor: 1,
+        configs: vec![kept],
         ..Default::default()
     };
     let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 5000, ..Default::default() };

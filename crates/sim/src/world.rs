@@ -90,6 +90,10 @@ pub(crate) struct Figures {
     pub(crate) reads: AtomicU64,
     pub(crate) audits: AtomicU64,
     pub(crate) compacted: AtomicU64,
+    /// Bytes that went into runs, each time.
+    pub(crate) rewritten: AtomicU64,
+    /// Requests that waited for room in the tail.
+    pub(crate) waited: AtomicU64,
 }
 
 impl World {

@@ -344,6 +344,10 @@ impl Medium for FaultMedium {
         Ok(world.capacity.saturating_sub(world.used()))
     }
 
+    fn capacity(&self) -> io::Result<Option<u64>> {
+        Ok(Some(self.world().capacity).filter(|bytes| *bytes < u64::MAX))
+    }
+
     fn describe(&self) -> String {
         "faulty memory".to_owned()
     }

@@ -1,5 +1,6 @@
 //! What brings data: let in, muted, kept waiting or refused, by the room in the tail and on the disk.
 
+use super::rewrite::Seen;
 use super::space::Rung;
 use super::tail::Tail;
 use super::thread::{Asker, Machine};
@@ -64,8 +65,9 @@ impl Machine {
                 self.throttle.managed(bytes, took);
             }
         }
-        let rung = self.space.rung(now);
-        self.rewriter.consider(now, &self.shard, &self.log, self.durable, rung);
+        let (durable, waiting) = (self.durable, !self.waiting.is_empty());
+        let seen = Seen { durable, waiting, rung: self.space.rung(now) };
+        self.rewriter.consider(now, &self.shard, &self.log, seen);
         self.housekeeping.pin(self.rewriter.reads());
         self.admit(now);
     }

@@ -73,6 +73,16 @@ struct Busy {
     compacts: u64,
 }
 
+/// What the machine sees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Everything before it is durable.
+    pub(super) durable: LogPosition,
+    /// Somebody waits for room in the tail.
+    pub(super) waiting: bool,
+    pub(super) rung: Rung,
+}
+
 /// Decides what is rewritten when.
 pub(super) struct Rewriter {
     pub(super) bound: TailBound,
@@ -207,15 +217,8 @@ impl Rewriter {
         }
     }
 
-    /// Goes on with what is under way, or begins what is due. The log must be durable up to `durable`.
-    pub(super) fn consider(
-        &mut self,
-        now: Millis,
-        shard: &Shard,
-        log: &Log,
-        durable: LogPosition,
-        rung: Rung,
-    ) {
+    /// Goes on with what is under way, or begins what is due.
+    pub(super) fn consider(&mut self, now: Millis, shard: &Shard, log: &Log, seen: Seen) {
         let tail = self.tail(shard, log);
         self.pace.set_hurried(self.bound.level(tail) > 750);
         self.metrics.tail_bytes.set(tail.bytes);
@@ -231,28 +234,28 @@ impl Rewriter {
             State::Idle if self.again_at.is_some_and(|again| now < again) => {}
             State::Idle => {
                 self.again_at = None;
-                self.begin(now, shard, log, durable, rung);
+                self.begin(now, shard, log, seen);
             }
             State::Writing(_) | State::Installing(..) => {}
         }
     }
 
-    fn begin(&mut self, now: Millis, shard: &Shard, log: &Log, durable: LogPosition, rung: Rung) {
+    fn begin(&mut self, now: Millis, shard: &Shard, log: &Log, seen: Seen) {
         let tail = self.tail(shard, log);
-        if let Some(below) = self.due(shard, log, tail, durable) {
+        if let Some(below) = self.due(shard, log, tail, seen) {
             let most = usize::try_from(self.bound.batches / 4).unwrap_or(usize::MAX);
             self.state = State::Planning(TailPlan::new(below, most.max(1)));
-            self.consider(now, shard, log, durable, rung);
+            self.consider(now, shard, log, seen);
         } else if !self.unknown.is_empty() {
             let unknown = std::mem::take(&mut self.unknown);
             self.start(now, LogPosition(0)..LogPosition(0), Task::Survey(unknown));
         } else if self.changed && self.look_at <= now {
             self.changed = false;
             self.look_at = now.after(LOOK);
-            self.look_at_runs(now, shard, rung);
+            self.look_at_runs(now, shard, seen.rung);
         }
         if matches!(self.state, State::Idle) && self.compact_at <= now {
-            self.begin_compaction(now, shard, durable);
+            self.begin_compaction(now, shard, seen.durable);
         }
     }
 
@@ -270,8 +273,10 @@ impl Rewriter {
         self.start(now, LogPosition(0)..durable, Task::Compact(work));
     }
 
-    /// Up to where the tail is to be rewritten, if more than half of what is allowed lies in whole segments, or in batches.
-    fn due(&self, shard: &Shard, log: &Log, tail: Tail, durable: LogPosition) -> Option<LogPosition> {
+    /// Up to where the tail is to be rewritten, if more than half of what is allowed lies in whole segments, or in batches, or
+    /// if somebody waits who brings more than the rest.
+    fn due(&self, shard: &Shard, log: &Log, tail: Tail, seen: Seen) -> Option<LogPosition> {
+        let durable = seen.durable;
         let oldest = shard.partitions().oldest_live()?;
         let size = log.segment_size();
         let start = log.segment_of(oldest).saturating_mul(size);
@@ -280,7 +285,8 @@ impl Rewriter {
             let enough = start.saturating_add(self.buffer.saturating_mul(2)).next_multiple_of(size);
             return Some(LogPosition(enough.max(start + size).min(sealed)));
         }
-        (tail.batches > self.bound.batches / 2).then_some(durable)
+        let wanted = tail.batches > self.bound.batches / 2 || (seen.waiting && tail.batches > 0);
+        wanted.then_some(durable)
     }
 
     fn write_tail(&mut self, now: Millis) {
@@ -398,6 +404,7 @@ impl Rewriter {
         // What the job would have done is still to be done.
         self.changed = true;
         if !matches!(error, JobError::Stopped) {
+            self.metrics.rewrites_failed.add(1);
             tracing::warn!(%error, "nothing was rewritten; it is tried again");
         }
     }

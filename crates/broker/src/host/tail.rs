@@ -38,10 +38,10 @@ impl TailBound {
         of(tail.bytes, self.bytes).max(of(tail.batches, self.batches))
     }
 
-    /// Whether so much more stays within the bound.
+    /// Whether so much more stays within the bound. What is larger than the bound itself goes into an empty tail.
     pub(super) fn takes(&self, tail: Tail, more: Tail) -> bool {
-        tail.bytes.saturating_add(more.bytes) <= self.bytes
-            && tail.batches.saturating_add(more.batches) <= self.batches
+        let takes = |held: u64, more: u64, most: u64| held == 0 || held.saturating_add(more) <= most;
+        takes(tail.bytes, more.bytes, self.bytes) && takes(tail.batches, more.batches, self.batches)
     }
 }
 
@@ -96,6 +96,7 @@ mod tests {
         assert!(bound.takes(Tail { bytes: 900, batches: 99 }, Tail { bytes: 100, batches: 1 }));
         assert!(!bound.takes(Tail { bytes: 900, batches: 99 }, Tail { bytes: 101, batches: 1 }));
         assert!(!bound.takes(Tail { bytes: 900, batches: 99 }, Tail { bytes: 1, batches: 2 }));
+        assert!(bound.takes(Tail::default(), Tail { bytes: 1001, batches: 1 }));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Space returns: deleted topics and records take their runs with them.
 
-use crate::world::{World, at};
+use crate::world::{SEGMENT, World, at};
+use ottla_broker::host::NoRoom;
 
 fn bytes(world: &World) -> u64 {
     world.files("run-").iter().map(|(_, size)| size).sum()
@@ -46,5 +47,29 @@ fn deleted_records_give_their_space_back() {
     world.check();
     world.restart(true);
     world.run(3);
+    world.check();
+}
+
+#[test]
+fn below_a_twentieth_of_free_space_only_data_is_refused_and_it_passes() {
+    let mut world = World::new(&[]);
+    world.create(1, &[]);
+    let owner = world.init();
+    for _ in 0..400 {
+        world.produce(1, 20_000).unwrap();
+    }
+    world.produce_in(1, 10, owner, 0);
+    world.run(10);
+    // The log has room: four segments, but that is little of eight mebibytes.
+    world.medium.set_spare(4 * SEGMENT);
+    world.run(2);
+    assert_eq!(world.produce(1, 1000), Err(NoRoom));
+    world.end(owner, true);
+    let end = world.driven.shard().partitions().get(at(1)).unwrap().high_watermark();
+    world.check();
+    // What is deleted makes room.
+    world.delete_before(1, end.0 - 100);
+    world.run(20);
+    world.produce(1, 1000).unwrap();
     world.check();
 }

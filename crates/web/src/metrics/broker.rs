@@ -147,6 +147,11 @@ fn tail(metrics: &Metrics, sheet: &mut Sheet<'_>) -> fmt::Result {
         metrics.rewritten.get(),
     )?;
     sheet.counter(
+        "ottla_rewrites_failed",
+        "Times that runs could not be written; it is tried again",
+        metrics.rewrites_failed.get(),
+    )?;
+    sheet.counter(
         "ottla_produce_throttled",
         "Produce requests whose connection was muted because the tail was nearly full",
         metrics.throttled.get(),
