@@ -58,7 +58,7 @@ pub(crate) use fetch::Sessions;
 use crate::ApiMetrics;
 use crate::context::{Caller, Context, Mute};
 use crate::host::HostGone;
-use crate::net::{Answerer, Answering, Coming, Hold, Reply};
+use crate::net::{Answerer, Answering, Coming, Hold, Refused, Reply};
 use crate::randomness::NoRandomness;
 use crate::trace::{Arrived, Recording, Stage};
 use bytes::Bytes;
@@ -66,11 +66,36 @@ use ottla_core::catalog::CatalogAnswer;
 use ottla_core::partition::Isolation;
 use ottla_core::{Answer, Input, Ticket};
 use ottla_wire::frame::{self, RequestHeader};
-use ottla_wire::{ApiKey, DecodeError, Message, Reader, Request, Response, Text, Versions, messages};
+use ottla_wire::{
+    ApiKey, DecodeError, DecodeProblem, Message, Reader, Request, Response, Text, Versions, messages,
+};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The most memory that the lists of a request may take beside its bytes: some ten thousand partitions.
+const MOST_ROOM: usize = 4 << 20;
+/// Requests that change nothing.
+const QUESTIONS: [ApiKey; 17] = [
+    ApiKey::LIST_OFFSETS,
+    ApiKey::METADATA,
+    ApiKey::OFFSET_FETCH,
+    ApiKey::FIND_COORDINATOR,
+    ApiKey::DESCRIBE_GROUPS,
+    ApiKey::LIST_GROUPS,
+    ApiKey::API_VERSIONS,
+    ApiKey::OFFSET_FOR_LEADER_EPOCH,
+    ApiKey::DESCRIBE_ACLS,
+    ApiKey::DESCRIBE_CONFIGS,
+    ApiKey::DESCRIBE_LOG_DIRS,
+    ApiKey::DESCRIBE_QUORUM,
+    ApiKey::DESCRIBE_CLUSTER,
+    ApiKey::DESCRIBE_PRODUCERS,
+    ApiKey::DESCRIBE_TRANSACTIONS,
+    ApiKey::LIST_TRANSACTIONS,
+    ApiKey::DESCRIBE_TOPIC_PARTITIONS,
+];
 
 /// Bytes of the length in front of a frame.
 const PREFIX: u64 = 4;
@@ -154,8 +179,9 @@ macro_rules! apis {
                 if let Some(notes) = &incoming.ctx.notes {
                     notes.reach(Stage::Decoded);
                 }
+                // What the request does not need of its frame can go.
+                let Incoming { begun, ctx, caller, version, correlation_id, .. } = incoming;
                 Ok(Box::pin(async move {
-                    let Incoming { begun, ctx, caller, version, correlation_id, .. } = incoming;
                     let outcome = $file::answer(&ctx, &caller, request, version).await;
                     let outcome = outcome.into();
                     let metrics = ctx.metrics().api(messages::$request::KEY);
@@ -321,6 +347,11 @@ fn named_once<T, K: Ord + Clone>(items: Vec<T>, name: impl Fn(&T) -> K) -> (Vec<
     (once, counts.into_keys().collect())
 }
 
+/// True if the request that starts with these bytes can be answered twice.
+fn may_repeat(head: &[u8]) -> bool {
+    head.first_chunk().is_some_and(|key| QUESTIONS.contains(&ApiKey(i16::from_be_bytes(*key))))
+}
+
 /// The context as what connections ask.
 pub(crate) struct Dispatch(pub(crate) Arc<Context>);
 
@@ -329,13 +360,22 @@ impl Answerer for Dispatch {
         &self,
         peer: SocketAddr,
         frame: Bytes,
+        room: usize,
         recording: Option<&Recording>,
-    ) -> Result<Answering, String> {
-        let begun = self.read(peer, frame, recording);
-        if begun.is_err() {
+    ) -> Result<Answering, Refused> {
+        let overlaps = self.may_overlap(&frame);
+        let repeats = may_repeat(&frame).then(|| (peer, frame.clone(), room));
+        let begun = self.read(peer, frame, room, recording);
+        if let Err(Refused::Bad(_)) = begun {
             self.0.metrics().malformed.add(1);
         }
-        begun
+        let begun = begun?;
+        if overlaps {
+            // The answers are smaller than the requests, which are paid for.
+            return Ok(begun);
+        }
+        let dispatch = Dispatch(Arc::clone(&self.0));
+        Ok(Box::pin(async move { dispatch.hold(begun.await, repeats).await }))
     }
 
     fn came(&self, coming: Coming) {
@@ -361,25 +401,46 @@ impl Answerer for Dispatch {
 }
 
 impl Dispatch {
+    /// Waits until there is room for an answer. One that only tells something is forgotten meanwhile, and made again.
+    async fn hold(&self, reply: Reply, repeats: Option<(SocketAddr, Bytes, usize)>) -> Reply {
+        let Reply::Send(chunks, None) = reply else { return reply };
+        let size = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        if let Some(hold) = self.0.answers.try_hold(size) {
+            return Reply::Send(chunks, Some(hold));
+        }
+        let Some((peer, frame, room)) = repeats else {
+            let hold = self.0.answers.hold(size).await;
+            return Reply::Send(chunks, Some(hold));
+        };
+        drop(chunks);
+        let hold = self.0.answers.hold(size).await;
+        match self.read(peer, frame, room, None) {
+            Ok(again) => match again.await {
+                Reply::Send(chunks, None) => Reply::Send(chunks, Some(hold)),
+                other => other,
+            },
+            Err(why) => Reply::Close(format!("a request that was read cannot be read again: {why:?}")),
+        }
+    }
+
     /// Reads a request and begins to answer it.
     fn read(
         &self,
         peer: SocketAddr,
         frame: Bytes,
+        room: usize,
         recording: Option<&Recording>,
-    ) -> Result<Answering, String> {
-        let (header, body) = frame::read_request_header(&frame).map_err(|error| error.to_string())?;
+    ) -> Result<Answering, Refused> {
+        let bad = |error: DecodeError| Refused::Bad(error.to_string());
+        let (header, body) = frame::read_request_header(&frame).map_err(bad)?;
         let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
-        let caller =
-            Caller { peer, client_id: client_id.unwrap_or(Text::from_static("")), mute: Mute::default() };
+        // A name of its own: a part of the frame would keep all of it.
+        let client_id = client_id.map_or(Text::from_static(""), |id| Text::from(&*id));
+        let caller = Caller { peer, client_id, mute: Mute::default() };
         let api = APIS.iter().find(|api| api.key == key);
         let Some(api) = api else {
-            return Err(refusal(
-                &caller,
-                key,
-                version,
-                "byte 4, field RequestApiKey: this API is not served",
-            ));
+            let why = "byte 4, field RequestApiKey: this API is not served";
+            return Err(Refused::Bad(refusal(&caller, key, version, why)));
         };
         if !api.served().contains(version) {
             if key == ApiKey::API_VERSIONS {
@@ -387,7 +448,7 @@ impl Dispatch {
                 return Ok(Box::pin(std::future::ready(reply(response, &caller, correlation_id, 0))));
             }
             let why = format!("byte 6, field RequestApiVersion: served are {}", api.served());
-            return Err(refusal(&caller, key, version, why));
+            return Err(Refused::Bad(refusal(&caller, key, version, why)));
         }
         let who = caller.clone();
         if let Some(metrics) = self.0.metrics().api(key) {
@@ -399,9 +460,12 @@ impl Dispatch {
             caller,
             version,
             correlation_id,
-            body,
+            body: body.with_room(room),
         };
-        (api.begin)(incoming).map_err(|error| refusal(&who, key, version, error))
+        (api.begin)(incoming).map_err(|error| match error.problem() {
+            DecodeProblem::Room(_) if room < MOST_ROOM => Refused::Room,
+            _ => Refused::Bad(refusal(&who, key, version, error)),
+        })
     }
 
     fn context(&self, recording: Option<&Recording>) -> Arc<Context> {

@@ -82,7 +82,7 @@ impl Context {
             host,
             reader,
             fetch_sessions: Sessions::default(),
-            requests: Budget::of(&limits),
+            requests: Budget::of(&limits, None),
             answers: Allowance::new(limits.max_response_bytes),
             node_id,
             cluster_id: cluster_id.into(),
@@ -98,6 +98,12 @@ impl Context {
     #[must_use]
     pub fn with_randomness(self, randomness: Randomness) -> Context {
         Context { fetch_sessions: Sessions::new(randomness.clone()), randomness, ..self }
+    }
+
+    /// The same, recording into this trace.
+    #[must_use]
+    pub fn with_trace(self, trace: Trace) -> Context {
+        Context { trace, ..self }
     }
 
     /// The last frames of connections, which are kept while this is on.

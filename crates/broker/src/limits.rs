@@ -6,12 +6,13 @@ use std::time::Duration;
 /// Limits on what peers may take. Names in backquotes are Kafka's configuration keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// `socket.request.max.bytes`: the largest request, in bytes without its length prefix. Default 104857600.
+    /// `socket.request.max.bytes`: the largest request, in bytes without its length prefix. Default 64 MiB.
     pub max_request_bytes: usize,
-    /// `queued.max.request.bytes`: requests received or being answered, of all connections together, in bytes. Default 256 MiB.
+    /// `queued.max.request.bytes`: requests received or being answered, of all connections together, in bytes; one of
+    /// the largest is counted apart. Default 88 MiB.
     pub max_queued_bytes: usize,
-    /// `ottla.queued.max.response.bytes`: answers to Fetch that their peers have not taken yet, of all connections together, in
-    /// bytes. Default 256 MiB.
+    /// `ottla.queued.max.response.bytes`: answers that their peers have not taken yet, of all connections together, in
+    /// bytes. Default 24 MiB.
     pub max_response_bytes: u64,
     /// `max.connections`: open connections; one more is closed at once. Default 10000.
     pub max_connections: usize,
@@ -22,7 +23,7 @@ pub struct Limits {
     /// How long a peer may take to accept the next 64 KiB (or the rest) of an answer. As long as `max_idle` by default: a consumer
     /// that is busy with what it has does not read its socket.
     pub write_stall: Duration,
-    /// How many requests of one connection may be under way or waiting for their turn. Default 16.
+    /// How many requests of one connection may be under way or waiting for their turn. Default 128.
     pub max_pipelined: usize,
     /// How long answers under way may take once the broker stops. Default 1 second.
     pub stop_grace: Duration,
@@ -31,14 +32,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            max_request_bytes: 100 << 20,
-            max_queued_bytes: 256 << 20,
-            max_response_bytes: 256 << 20,
+            max_request_bytes: 64 << 20,
+            max_queued_bytes: 88 << 20,
+            max_response_bytes: 24 << 20,
             max_connections: 10_000,
             max_idle: Duration::from_secs(600),
             read_stall: Duration::from_secs(30),
             write_stall: Duration::from_secs(600),
-            max_pipelined: 16,
+            max_pipelined: 128,
             stop_grace: Duration::from_secs(1),
         }
     }

@@ -36,6 +36,15 @@ pub(crate) enum Reply {
     Muted(Box<Reply>, Duration),
 }
 
+/// Why a request is not begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It cannot be answered: the connection is closed, the text goes to the log.
+    Bad(String),
+    /// Its lists take more memory than it was given.
+    Room,
+}
+
 /// A request under way. Polled once when it begins, then in the order of the requests.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
@@ -52,16 +61,15 @@ pub(crate) enum Coming {
 
 /// Whoever answers requests.
 pub(crate) trait Answerer: Send + Sync + 'static {
-    /// Begins to answer a request; `frame` starts behind the length prefix and has at least eight bytes.
-    ///
-    /// # Errors
-    /// The request cannot be answered: the connection is closed, the text goes to the log.
+    /// Begins to answer a request; `frame` starts behind the length prefix and has at least eight bytes, and its lists may take
+    /// `room` bytes.
     fn begin(
         &self,
         peer: SocketAddr,
         frame: Bytes,
+        room: usize,
         recording: Option<&Recording>,
-    ) -> Result<Answering, String>;
+    ) -> Result<Answering, Refused>;
 
     /// Whether requests that arrive now shall be recorded.
     fn is_recording(&self) -> bool {

@@ -38,7 +38,7 @@ pub const FRAME_CAP: usize = 64 << 10;
 /// Exchanges that are kept of one connection, unless told otherwise.
 pub const TRACE_RING: usize = 100;
 /// Bytes that all that is kept may take, unless told otherwise.
-pub const TRACE_BYTES: usize = 32 << 20;
+pub const TRACE_BYTES: usize = 8 << 20;
 /// What an exchange that is under way counts for beside its frames.
 const UNDER_WAY: usize = 4 << 10;
 /// Names of topics that are remembered; beyond, they are forgotten and asked for again.

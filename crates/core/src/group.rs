@@ -43,6 +43,10 @@ pub struct Groups {
     timers: BTreeSet<(Millis, String)>,
     /// Groups read back from the log whose members' sessions have not started.
     restored: BTreeSet<String>,
+    /// What members of all groups say of themselves and are assigned takes no more than this, in bytes.
+    most_bytes: usize,
+    /// At least what it takes now.
+    bytes: usize,
 }
 
 impl Groups {
@@ -53,7 +57,29 @@ impl Groups {
             max_session: settings.group_max_session_timeout,
             max_size: settings.group_max_size,
         };
-        Groups { rules, groups: BTreeMap::new(), timers: BTreeSet::new(), restored: BTreeSet::new() }
+        Groups {
+            rules,
+            groups: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            restored: BTreeSet::new(),
+            most_bytes: settings.group_bytes,
+            bytes: 0,
+        }
+    }
+
+    /// Counts what somebody brings; the refusal if it is too much. What went is only taken off when it matters.
+    fn count<E>(&mut self, bytes: usize, error: E) -> Result<(), Refused<E>> {
+        if self.bytes.saturating_add(bytes) > self.most_bytes {
+            self.bytes = self.groups.values().map(Group::bytes).sum();
+        }
+        let after = self.bytes.saturating_add(bytes);
+        if after > self.most_bytes {
+            let most = i64::try_from(self.most_bytes).unwrap_or(i64::MAX);
+            let given = i64::try_from(after).unwrap_or(i64::MAX);
+            return Err(Refused::on(error, Facts::Most { given, most }));
+        }
+        self.bytes = after;
+        Ok(())
     }
 
     /// All groups, by id (ListGroups).
@@ -78,10 +104,14 @@ impl Groups {
             let refused = Refused::on(JoinError::InvalidSessionTimeout, facts);
             return turn.refuse_join(ask.ticket, &ask.member_id, refused);
         }
-        if !self.groups.contains_key(&ask.group_id) {
-            if !ask.member_id.is_empty() {
-                return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::UnknownMember);
-            }
+        let known = self.groups.contains_key(&ask.group_id);
+        if !known && !ask.member_id.is_empty() {
+            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::UnknownMember);
+        }
+        if let Err(refused) = self.count(member::size(&ask.protocols), JoinError::NoMemory) {
+            return turn.refuse_join(ask.ticket, &ask.member_id, refused);
+        }
+        if !known {
             self.groups.insert(ask.group_id.clone(), Group::new(&ask.group_id));
         }
         let group_id = ask.group_id.clone();
@@ -94,6 +124,10 @@ impl Groups {
         let group_id = ask.member.group_id.clone();
         if group_id.is_empty() {
             return turn.answer_sync(ask.ticket, Err(SyncError::InvalidGroupId.into()));
+        }
+        let assigned = ask.assignments.iter().map(|(_, bytes)| bytes.len()).sum();
+        if let Err(refused) = self.count(assigned, SyncError::NoMemory) {
+            return turn.answer_sync(ask.ticket, Err(refused));
         }
         let ticket = ask.ticket;
         if self.with(&group_id, |group| group.sync(ask, &mut turn)).is_none() {

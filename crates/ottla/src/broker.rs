@@ -2,7 +2,8 @@
 
 use crate::config::{BadConfig, Config, Durability, Http, Storage};
 use ottla_broker::host::{self, Host, HostOptions, Snapshots, Started};
-use ottla_broker::{Advertised, Context, Limits, Server};
+use ottla_broker::{Advertised, Context, Limits, Server, Trace};
+use ottla_core::config::Settings;
 use ottla_store::{DiskMedium, Medium, MemoryMedium, Options};
 use ottla_web::{App, Web};
 use std::io;
@@ -16,6 +17,9 @@ use tokio::sync::watch;
 /// A snapshot is written after so many bytes of log: on disk for a quick restart, in memory to forget commits of long ago.
 const SNAPSHOT_EVERY: u64 = 256 << 20;
 const SNAPSHOT_EVERY_IN_MEMORY: u64 = 64 << 20;
+
+/// Threads that read the disk for consumers.
+const MOST_READERS: usize = 16;
 
 /// Segments that a disk should have room for when its folder is made.
 const SEGMENTS_AT_LEAST: u64 = 16;
@@ -102,10 +106,12 @@ impl Broker {
         let advertised = advertised(config, &listener)?;
         let place = place(config);
         let limits = Limits::of(&config.settings()?);
+        let trace = Trace::new(bytes(&config.settings()?, "ottla.trace.bytes"));
         let http = listen_http(&config.http)?;
         let started = start_host(config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            .max_blocking_threads(MOST_READERS)
             .thread_name("ottla-net")
             .enable_all()
             .build()
@@ -114,6 +120,7 @@ impl Broker {
         let bind = async {
             let context =
                 Context::new(host.clone(), reader, advertised, place).await.map_err(io::Error::other)?;
+            let context = context.with_trace(trace);
             if let Some(ring) = config.trace {
                 context.trace().start(ring);
             }
@@ -325,13 +332,21 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
                 Durability::Os => medium.through_page_cache(),
             };
             let segment_size = segment_size(&medium);
-            let log = Options { durability: durability(config.durability), segment_size, ..Options::disk() };
+            let recent = bytes(&settings, "ottla.recent.bytes");
+            let durability = durability(config.durability);
+            let log = Options { durability, segment_size, recent, ..Options::disk() };
             let options =
                 HostOptions { settings, log, cluster_id, snapshots: Snapshots::every(SNAPSHOT_EVERY) };
             host::start(Arc::new(medium), options)
         }
     };
     started.map_err(|error| refused(error.into()))
+}
+
+/// A setting that is a number of bytes.
+fn bytes(settings: &Settings, key: &str) -> usize {
+    let value = settings.value(key).and_then(|text| text.trim().parse::<u64>().ok());
+    value.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 /// The size of a new folder's segments: the usual one, or less on a small disk, where a few large ones would leave the log no room

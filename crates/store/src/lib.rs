@@ -41,6 +41,7 @@ pub use open::{Cut, Opened, Recovered, Replayed};
 pub use options::{Durability, Hooks, Options};
 pub use ottla_layout::run::{BatchHead, CutBatch, PartCutter};
 pub use reader::LogReader;
+pub use ring::Loan;
 pub use runs::{PartBatch, PartEnd, PartReport, PartScan, RunError, RunWriter, Runs, Slice, Wanted};
 pub use snapshot::{SnapshotWriter, Snapshotter};
 pub use stats::{DURATIONS, Histogram, HistogramView, LogStats};

@@ -14,6 +14,9 @@ use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 
+/// Bytes that may wait for the writer. Beyond, an append waits: its requests are paid for, so only a very large one comes here.
+const BACKLOG: usize = 24 << 20;
+
 /// Where an appended record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
@@ -124,6 +127,10 @@ impl Log {
             let position = state.place_for(shared.geometry(), len);
             if !state.sealed.is_empty() {
                 shared.wake_writer(&state);
+            }
+            if self.filler.is_none() && state.sealed.len() > 1 && state.sealed_bytes() > BACKLOG {
+                state = shared.wait_for_progress(state);
+                continue;
             }
             let segment = shared.geometry().segment_of(position);
             if segment <= state.prepared {

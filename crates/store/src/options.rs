@@ -39,7 +39,7 @@ impl Options {
             shard: 0,
             segment_size: 128 << 20,
             durability: Durability::Sync,
-            recent: 64 << 20,
+            recent: 48 << 20,
             zero_fill: true,
             threads: true,
             log_id: None,

@@ -1,6 +1,7 @@
 //! Reads of batch bytes: from the groups in memory, else from the medium.
 
 use crate::files::segment_name;
+use crate::ring::Loan;
 use crate::runs::Runs;
 use crate::shared::Shared;
 use crate::stats::LogStats;
@@ -80,6 +81,11 @@ impl LogReader {
     /// The `len` bytes from `position` on, if they are in memory. Never blocks.
     pub fn recent(&self, position: LogPosition, len: usize) -> Option<Bytes> {
         self.shared.ring.get(position.0, len)
+    }
+
+    /// Uses a part of the memory for recent groups for something else, as long as the loan lives.
+    pub fn borrow_memory(&self, bytes: usize) -> Loan {
+        self.shared.ring.lend(bytes)
     }
 
     /// The `len` bytes from `position` on, inside one entry. Blocks while the medium reads, if they are not in memory.

@@ -1,9 +1,13 @@
 //! Recent groups in memory, for readers at the tail.
+//!
+//! What a reader still holds of a group that went counts too: then fewer groups are kept, so that slow readers do not make the
+//! memory grow.
 
 use crate::buffer::Buffer;
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Memory that a small group takes beside its bytes, about.
 const BESIDE: usize = 128;
@@ -12,55 +16,103 @@ const BESIDE: usize = 128;
 #[derive(Debug)]
 pub(crate) struct Ring {
     limit: usize,
-    recent: RwLock<Recent>,
-}
-
-#[derive(Debug, Default)]
-struct Recent {
-    groups: VecDeque<Group>,
-    bytes: usize,
+    /// Memory of groups that are here or still held by readers.
+    held: Arc<AtomicUsize>,
+    /// Part of the limit that others use for the time being.
+    lent: Arc<AtomicUsize>,
+    recent: RwLock<VecDeque<Group>>,
 }
 
 #[derive(Debug)]
 struct Group {
     position: u64,
     bytes: Bytes,
-    /// Memory that the group holds.
+}
+
+/// The memory of a group, counted as long as somebody has it.
+struct Counted<T> {
+    bytes: T,
     cost: usize,
+    held: Arc<AtomicUsize>,
+}
+
+impl<T: AsRef<[u8]> + Send + 'static> Counted<T> {
+    fn share(bytes: T, cost: usize, held: &Arc<AtomicUsize>) -> Bytes {
+        held.fetch_add(cost, Relaxed);
+        Bytes::from_owner(Counted { bytes, cost, held: Arc::clone(held) })
+    }
+}
+
+impl<T: AsRef<[u8]>> AsRef<[u8]> for Counted<T> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+impl<T> Drop for Counted<T> {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.cost, Relaxed);
+    }
+}
+
+/// A part of the memory for recent groups that is used for something else, until this is dropped.
+#[derive(Debug)]
+pub struct Loan {
+    lent: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.lent.fetch_sub(self.bytes, Relaxed);
+    }
 }
 
 impl Ring {
     pub(crate) fn new(limit: usize) -> Ring {
-        Ring { limit, recent: RwLock::default() }
+        Ring { limit, held: Arc::default(), lent: Arc::default(), recent: RwLock::default() }
     }
 
     /// Adds the group at `position`, which lies behind all others.
     pub(crate) fn push(&self, position: u64, group: Buffer) {
-        if group.len() > self.limit {
+        // A small group in a large buffer is copied, so that the buffer can be used again.
+        let copies = group.capacity() >= 4 * group.len();
+        let cost = if copies { group.len() + BESIDE } else { group.capacity() };
+        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        if !self.make_room(&mut recent, cost) {
             return;
         }
-        // A small group in a large buffer is copied, so that the buffer can be used again.
-        let (bytes, cost) = if group.capacity() >= 4 * group.len() {
-            (Bytes::copy_from_slice(group.as_ref()), group.len() + BESIDE)
+        let bytes = if copies {
+            Counted::share(group.as_ref().to_vec(), cost, &self.held)
         } else {
-            let cost = group.capacity();
-            (Bytes::from_owner(group), cost)
+            Counted::share(group, cost, &self.held)
         };
+        recent.push_back(Group { position, bytes });
+    }
+
+    /// Lets the oldest go until `cost` bytes fit; false if they do not even when all are gone.
+    fn make_room(&self, recent: &mut VecDeque<Group>, cost: usize) -> bool {
+        let limit = self.limit.saturating_sub(self.lent.load(Relaxed));
+        let fits = || self.held.load(Relaxed) + cost <= limit;
+        // Groups that do not fit at all need not push out those that do.
+        while !fits() && cost <= limit && recent.pop_front().is_some() {}
+        fits()
+    }
+
+    /// Takes a part of the limit away for as long as the loan lives.
+    pub(crate) fn lend(&self, bytes: usize) -> Loan {
+        self.lent.fetch_add(bytes, Relaxed);
+        let loan = Loan { lent: Arc::clone(&self.lent), bytes };
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-        recent.bytes += cost;
-        recent.groups.push_back(Group { position, bytes, cost });
-        while recent.bytes > self.limit
-            && let Some(oldest) = recent.groups.pop_front()
-        {
-            recent.bytes -= oldest.cost;
-        }
+        self.make_room(&mut recent, 0);
+        loan
     }
 
     /// The bytes from `position` on, if the group that holds them all is still here.
     pub(crate) fn get(&self, position: u64, len: usize) -> Option<Bytes> {
         let recent = self.recent.read().unwrap_or_else(PoisonError::into_inner);
-        let after = recent.groups.partition_point(|group| group.position <= position);
-        let group = recent.groups.get(after.checked_sub(1)?)?;
+        let after = recent.partition_point(|group| group.position <= position);
+        let group = recent.get(after.checked_sub(1)?)?;
         let start = usize::try_from(position - group.position).ok()?;
         let end = start.checked_add(len)?;
         (end <= group.bytes.len()).then(|| group.bytes.slice(start..end))
@@ -92,16 +144,36 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_readers_keep_theirs() {
+    fn the_oldest_go_first_and_what_readers_keep_is_counted() {
         let ring = Ring::new(192 << 10);
         ring.push(0, group(64 << 10, 0));
         let kept = ring.get(0, 10).unwrap();
         for at in 1..4u8 {
             ring.push(u64::from(at) << 16, group(64 << 10, at));
         }
-        assert_eq!(ring.get(0, 10), None);
+        let there = || (0..4u64).filter(|at| ring.get(at << 16, 10).is_some()).collect::<Vec<_>>();
         assert_eq!(kept, vec![0; 10]);
-        assert!(ring.get(3 << 16, 10).is_some());
+        assert_eq!(there(), [2, 3], "beside the one that is held");
+        drop(kept);
+        ring.push(4 << 16, group(64 << 10, 4));
+        assert_eq!(there(), [2, 3]);
+        assert_eq!(ring.held.load(Relaxed), 192 << 10);
+    }
+
+    #[test]
+    fn what_is_lent_is_not_used() {
+        let ring = Ring::new(192 << 10);
+        for at in 0..3 {
+            ring.push(at << 16, group(64 << 10, 1));
+        }
+        let loan = ring.lend(128 << 10);
+        assert_eq!(ring.held.load(Relaxed), 64 << 10);
+        let all = ring.lend(1 << 30);
+        ring.push(3 << 16, group(64 << 10, 1));
+        assert_eq!(ring.held.load(Relaxed), 0);
+        drop((loan, all));
+        ring.push(4 << 16, group(64 << 10, 1));
+        assert!(ring.get(4 << 16, 1).is_some());
     }
 
     #[test]

@@ -127,6 +127,11 @@ impl State {
         geometry.place_for(self.next, align_up((GROUP_HEADER + len) as u64))
     }
 
+    /// Bytes of the groups that wait for the writer.
+    pub(crate) fn sealed_bytes(&self) -> usize {
+        self.sealed.iter().map(|group| group.buffer.len()).sum()
+    }
+
     /// The open group, begun at `position` if there is none.
     pub(crate) fn open_at(&mut self, position: u64, pool: &Arc<Pool>) -> &mut OpenGroup {
         let capacity = self.last_capacity;

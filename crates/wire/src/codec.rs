@@ -106,6 +106,72 @@ pub fn decompress(codec: Compression, packed: &[u8], cap: usize) -> Result<Vec<u
     }
 }
 
+/// The window of a zstd frame that every reader must offer, as a power of two.
+const ZSTD_WINDOW: u32 = 23;
+/// The largest window that zstd itself allows.
+const ZSTD_LARGEST_WINDOW: u32 = 27;
+/// A raw snappy block of more bytes is not opened bit by bit, as it must be opened whole.
+const LARGEST_SNAPPY: usize = 8 << 20;
+
+/// Opens `packed` to be read bit by bit: what is in memory is a window or a block, not all that comes out. With `large`, a zstd
+/// window may be as large as zstd allows, which is as much memory as comes out; else 8 MiB.
+///
+/// # Errors
+/// The input is seen at once not to be what the codec makes. Later errors are those of reading.
+pub(crate) fn open(codec: Compression, packed: &[u8], large: bool) -> Result<Box<dyn Read + '_>, CodecError> {
+    let fail = |why| malformed(codec, why);
+    Ok(match codec {
+        Compression::None => Box::new(packed),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
+        Compression::Snappy => Box::new(Unsnappy { rest: packed, block: Vec::new(), at: 0, begun: false }),
+        Compression::Lz4 => {
+            check_blocks(packed)?;
+            Box::new(FrameDecoder::new(packed))
+        }
+        Compression::Zstd => {
+            let mut from = zstd::stream::read::Decoder::new(packed).map_err(fail)?;
+            from.window_log_max(if large { ZSTD_LARGEST_WINDOW } else { ZSTD_WINDOW }).map_err(fail)?;
+            Box::new(from)
+        }
+    })
+}
+
+/// Snappy, block by block.
+struct Unsnappy<'a> {
+    rest: &'a [u8],
+    block: Vec<u8>,
+    at: usize,
+    begun: bool,
+}
+
+impl Unsnappy<'_> {
+    fn next_block(&mut self) -> Result<(), CodecError> {
+        let first = !std::mem::replace(&mut self.begun, true);
+        self.block.clear();
+        self.at = 0;
+        if first && !self.rest.starts_with(&XERIAL) {
+            return unsnappy_block(std::mem::take(&mut self.rest), LARGEST_SNAPPY, &mut self.block);
+        }
+        match next_xerial(&mut self.rest)? {
+            Some(block) => unsnappy_block(block, LARGEST_SNAPPY, &mut self.block),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Read for Unsnappy<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.block.len() && !(self.begun && self.rest.is_empty()) {
+            self.next_block().map_err(io::Error::other)?;
+        }
+        let left = self.block.get(self.at..).unwrap_or_default();
+        let count = left.len().min(into.len());
+        into[..count].copy_from_slice(&left[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
 /// Reads to the end, but never more than one byte above the cap.
 fn bounded(codec: Compression, from: impl Read, cap: usize) -> Result<Vec<u8>, CodecError> {
     let mut plain = Vec::new();
@@ -129,12 +195,17 @@ fn lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
     out.finish().map_err(io::Error::from)
 }
 
-fn unlz4(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+/// Java's clients cannot read linked blocks, so such a batch must not get in.
+fn check_blocks(packed: &[u8]) -> Result<(), CodecError> {
     const INDEPENDENT: u8 = 0x20;
-    // Java's clients cannot read linked blocks, so such a batch must not get in.
-    if packed.get(4).is_some_and(|flags| flags & INDEPENDENT == 0) {
-        return Err(malformed(Compression::Lz4, "linked blocks"));
+    match packed.get(4) {
+        Some(flags) if flags & INDEPENDENT == 0 => Err(malformed(Compression::Lz4, "linked blocks")),
+        _ => Ok(()),
     }
+}
+
+fn unlz4(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+    check_blocks(packed)?;
     bounded(Compression::Lz4, FrameDecoder::new(packed), cap)
 }
 
@@ -144,7 +215,7 @@ fn unzstd(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
     // The window is allocated before anything is read. 8 MiB is what every reader must offer, 128 MiB what zstd itself allows;
     // in between no more than the output may have.
     let window = cap.checked_ilog2().unwrap_or(0) + 1;
-    from.window_log_max(window.clamp(23, 27)).map_err(fail)?;
+    from.window_log_max(window.clamp(ZSTD_WINDOW, ZSTD_LARGEST_WINDOW)).map_err(fail)?;
     bounded(Compression::Zstd, from, cap)
 }
 
@@ -174,20 +245,27 @@ fn unsnappy(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
         unsnappy_block(packed, cap, &mut plain)?;
         return Ok(plain);
     }
-    let cut = || malformed(Compression::Snappy, "the stream is cut");
     let mut rest = packed;
-    while !rest.is_empty() {
-        if rest.starts_with(&XERIAL) {
-            rest = rest.get(XERIAL_HEADER..).ok_or_else(cut)?;
-            continue;
-        }
-        let (size, after) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
-        let size = u32::from_be_bytes(*size) as usize;
-        let (block, after) = after.split_at_checked(size).ok_or_else(cut)?;
+    while let Some(block) = next_xerial(&mut rest)? {
         unsnappy_block(block, cap, &mut plain)?;
-        rest = after;
     }
     Ok(plain)
+}
+
+/// The next block of a stream as Java clients write it.
+fn next_xerial<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, CodecError> {
+    let cut = || malformed(Compression::Snappy, "the stream is cut");
+    while rest.starts_with(&XERIAL) {
+        *rest = rest.get(XERIAL_HEADER..).ok_or_else(cut)?;
+    }
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let (size, after) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+    let size = u32::from_be_bytes(*size) as usize;
+    let (block, after) = after.split_at_checked(size).ok_or_else(cut)?;
+    *rest = after;
+    Ok(Some(block))
 }
 
 /// Appends one raw block. Its size is checked before room is made for it.

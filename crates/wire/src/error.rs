@@ -81,6 +81,9 @@ pub enum DecodeProblem {
     /// An API number that is not in the schemas.
     #[error("no API has the number {0}")]
     UnknownApi(i16),
+    /// Elements that take more memory than whoever reads wants to give.
+    #[error("the elements read so far take more than {0} bytes of memory")]
+    Room(u64),
     /// A marker byte or other number outside what is defined.
     #[error("{0} is not a legal value")]
     Value(i64),

@@ -17,6 +17,8 @@ pub(crate) struct Input<'a> {
     left: &'a [u8],
     frame: &'a Bytes,
     base: usize,
+    /// Bytes of memory that elements may still take.
+    room: usize,
 }
 
 type Read<T> = Result<T, DecodeError>;
@@ -27,9 +29,27 @@ type Length = Option<usize>;
 impl<'a> Input<'a> {
     /// What is left is that part of the frame; errors count bytes from `base` before it.
     #[inline]
-    pub(crate) fn new(frame: &'a Bytes, part: Range<usize>, base: usize) -> Input<'a> {
+    pub(crate) fn new(frame: &'a Bytes, part: Range<usize>, base: usize, room: usize) -> Input<'a> {
         let left = frame.get(part).unwrap_or_default();
-        Input { left, frame, base }
+        Input { left, frame, base, room }
+    }
+
+    /// Bytes of memory that elements may still take.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Takes room for elements.
+    #[inline]
+    fn take_room(&mut self, bytes: usize, at: &At) -> Read<()> {
+        match self.room.checked_sub(bytes) {
+            Some(left) => {
+                self.room = left;
+                Ok(())
+            }
+            None => Err(self.error(at, DecodeProblem::Room(self.room as u64))),
+        }
     }
 
     /// The place of the next byte in the frame.
@@ -314,7 +334,7 @@ impl<'a> Input<'a> {
         read: impl FnMut(&mut T, &mut Input<'a>) -> Read<()>,
     ) -> Read<()> {
         let count = self.count(flex, smallest, at)?;
-        self.elements(place, count, read)
+        self.elements(place, count, at, read)
     }
 
     /// The same, or null.
@@ -328,7 +348,7 @@ impl<'a> Input<'a> {
         read: impl FnMut(&mut T, &mut Input<'a>) -> Read<()>,
     ) -> Read<()> {
         match self.count_or_null(flex, smallest, at)? {
-            Some(count) => self.elements(place.get_or_insert_default(), count, read),
+            Some(count) => self.elements(place.get_or_insert_default(), count, at, read),
             None => {
                 *place = None;
                 Ok(())
@@ -342,9 +362,11 @@ impl<'a> Input<'a> {
         &mut self,
         list: &mut Vec<T>,
         count: usize,
+        at: &At,
         mut read: impl FnMut(&mut T, &mut Input<'a>) -> Read<()>,
     ) -> Read<()> {
         const FEW: usize = 16;
+        self.take_room(count.saturating_mul(size_of::<T>()), at)?;
         let room = self.left.len().saturating_mul(4) / size_of::<T>().max(1);
         list.clear();
         list.reserve_exact(count.min(room.max(4)));
@@ -458,6 +480,8 @@ impl<'a> Input<'a> {
     fn some_unknown_tags(&mut self, unknown: &mut Tags, at: &At) -> Read<()> {
         let mut tags = self.tags(at)?;
         while let Some(tag) = self.next_tag(&mut tags, at)? {
+            // A list that grows by doubling.
+            self.take_room(2 * size_of::<(u32, Bytes)>(), at)?;
             self.unknown_tag(unknown, tag);
             self.end_tag(&mut tags, at)?;
         }

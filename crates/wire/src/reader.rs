@@ -15,6 +15,8 @@ pub struct Reader {
     /// Where reading ends: with the frame, or with the tagged field that is being read.
     end: usize,
     base: usize,
+    /// Bytes of memory that elements of lists may still take.
+    room: usize,
 }
 
 type Read<T> = Result<T, DecodeError>;
@@ -27,7 +29,14 @@ impl Reader {
 
     /// Reads `frame` from its start; errors count bytes from `base` before it.
     pub fn with_base(frame: Bytes, base: usize) -> Reader {
-        Reader { position: 0, end: frame.len(), frame, base }
+        Reader { position: 0, end: frame.len(), frame, base, room: usize::MAX }
+    }
+
+    /// Lets the elements of lists take so many bytes of memory together, beside the bytes of the frame. Two bytes of a frame can
+    /// be an element of a hundred.
+    #[must_use]
+    pub fn with_room(self, room: usize) -> Reader {
+        Reader { room, ..self }
     }
 
     /// The bytes that are left.
@@ -49,9 +58,9 @@ impl Reader {
     /// Reads with `read` and moves on by what it took.
     #[inline]
     pub(crate) fn read<T>(&mut self, read: impl FnOnce(&mut Input<'_>) -> Read<T>) -> Read<T> {
-        let mut input = Input::new(&self.frame, self.position..self.end, self.base);
+        let mut input = Input::new(&self.frame, self.position..self.end, self.base, self.room);
         let value = read(&mut input)?;
-        self.position = input.position();
+        (self.position, self.room) = (input.position(), input.room());
         Ok(value)
     }
 

@@ -22,6 +22,9 @@ use tokio::time::{Instant, sleep_until};
 /// The most bytes of records in one answer (Kafka's `fetch.max.bytes` of the broker), but for a single batch that is larger.
 const MOST_BYTES: i32 = 55 << 20;
 
+/// What a partition takes of an answer beside its records, about.
+const BYTES_OF_A_ROW: u64 = 64;
+
 pub(crate) async fn answer(
     ctx: &Context,
     _caller: &Caller,
@@ -50,7 +53,7 @@ async fn respond(
         Err(code) => {
             ctx.refused("", code, &Reason(None, "the fetch session is not as the request expects it"));
             let refused = FetchResponse { error_code: code.0, ..Default::default() };
-            return Ok((refused, ctx.answers.hold(0)));
+            return Ok((refused, ctx.answers.hold(0).await));
         }
     };
     let parts = Arc::new(parts);
@@ -73,7 +76,8 @@ async fn wait_for_rows(
 ) -> Result<(Vec<PartitionData>, Hold), Broken> {
     loop {
         let planned = wait_for_enough(ctx, parts, terms, deadline).await?;
-        let mut hold = ctx.answers.hold(planned.most());
+        let beside = parts.len() as u64 * BYTES_OF_A_ROW;
+        let mut hold = ctx.answers.hold(planned.most() + beside).await;
         for (part, reading) in parts.iter().zip(&planned.readings) {
             if let Reading::Refused(code, why) = reading {
                 ctx.refused(part, *code, why);
@@ -82,7 +86,7 @@ async fn wait_for_rows(
         let (promised, places) = (planned.bytes(), planned.places());
         let rows = answer::rows(ctx, parts, planned, terms.isolation).await?;
         let bytes = |row: &PartitionData| row.records.as_ref().map_or(0, |records| records.len() as u64);
-        hold.set(rows.iter().map(bytes).sum());
+        hold.shrink(beside + rows.iter().map(bytes).sum::<u64>());
         let news = rows.iter().any(|row| bytes(row) > 0 || row.error_code != 0);
         if news || promised == 0 || Instant::now() >= deadline {
             return Ok((rows, hold));

@@ -92,7 +92,7 @@ fn code(error: JoinError) -> ErrorCode {
         JoinError::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,
         JoinError::InvalidSessionTimeout => ErrorCode::INVALID_SESSION_TIMEOUT,
         JoinError::MemberIdRequired => ErrorCode::MEMBER_ID_REQUIRED,
-        JoinError::GroupFull => ErrorCode::GROUP_MAX_SIZE_REACHED,
+        JoinError::GroupFull | JoinError::NoMemory => ErrorCode::GROUP_MAX_SIZE_REACHED,
         JoinError::InconsistentProtocol => ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
         JoinError::UnknownMember => ErrorCode::UNKNOWN_MEMBER_ID,
         JoinError::FencedInstance => ErrorCode::FENCED_INSTANCE_ID,

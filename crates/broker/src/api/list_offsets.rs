@@ -219,15 +219,16 @@ fn find(
 /// The first record of a batch of this time or later that is not deleted.
 fn first_at(batch: &Batch, time: Millis, log_start: Offset) -> Result<Option<(Millis, Offset)>, BatchError> {
     let header = batch.header();
-    for record in batch.records(MOST_RECORDS)?.iter() {
-        let record = record?;
+    let mut first = None;
+    batch.walk(MOST_RECORDS, &mut |record| {
         let at = Millis(header.timestamp(record.timestamp_delta));
         let offset = Offset(header.base_offset).plus(record.offset_delta.into());
         if at >= time && offset >= log_start {
-            return Ok(Some((at, offset)));
+            first = Some((at, offset));
         }
-    }
-    Ok(None)
+        first.is_none()
+    })?;
+    Ok(first)
 }
 
 fn found(partition_index: i32, timestamp: Millis, offset: Offset) -> ListOffsetsPartitionResponse {

@@ -21,7 +21,7 @@ use ottla_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
 };
 use ottla_wire::messages::{ProduceRequest, ProduceResponse};
-use ottla_wire::{ErrorCode, Text};
+use ottla_wire::{ErrorCode, Text, Uuid};
 
 pub(crate) async fn answer(
     ctx: &Context,
@@ -49,6 +49,7 @@ pub(crate) async fn answer(
 async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result<ProduceResponse, Broken> {
     let ask = Ask::new(ctx, &request, version);
     let (slots, batches) = ask.sort_out(&request.topic_data);
+    let topics: Vec<Named> = request.topic_data.into_iter().map(Named::from).collect();
     let (results, mute) = ask.put(ctx, batches).await?;
     let mut results = results.into_iter();
     let mut parts = slots.into_iter().map(|slot| match slot {
@@ -58,8 +59,8 @@ async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result
             (index, result.map_err(|refusal| refusal.of_record(&walked)))
         }
     });
-    let mut responses = Vec::with_capacity(request.topic_data.len());
-    for topic in request.topic_data {
+    let mut responses = Vec::with_capacity(topics.len());
+    for topic in topics {
         let part = |(index, result): (i32, Result<Appended, Refusal>)| match result {
             Ok(appended) => done(index, appended),
             Err(refusal) => {
@@ -68,13 +69,28 @@ async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result
             }
         };
         responses.push(TopicProduceResponse {
-            partition_responses: parts.by_ref().take(topic.partition_data.len()).map(part).collect(),
+            partition_responses: parts.by_ref().take(topic.partitions).map(part).collect(),
             name: topic.name,
             topic_id: topic.topic_id,
             ..Default::default()
         });
     }
     Ok(ProduceResponse { responses, throttle_time_ms: mute, ..Default::default() })
+}
+
+/// A topic of the request without its data: with nothing left that is part of it, the frame goes as soon as its batches are in
+/// the log's own buffers.
+struct Named {
+    name: Text,
+    topic_id: Uuid,
+    partitions: usize,
+}
+
+impl From<TopicProduceData> for Named {
+    fn from(topic: TopicProduceData) -> Named {
+        let TopicProduceData { name, topic_id, partition_data, .. } = topic;
+        Named { name: Text::from(&*name), topic_id, partitions: partition_data.len() }
+    }
 }
 
 /// A partition of the request.
@@ -94,6 +110,8 @@ struct Ask {
     largest: u64,
 }
 
+/// No batch may be larger, in bytes: for a moment it is in memory twice.
+const LARGEST_BATCH: u64 = 32 << 20;
 /// Bytes of a batch's record beside the batch: plenty.
 const BESIDE_BATCH: u64 = 512;
 
@@ -103,7 +121,7 @@ impl Ask {
             version,
             transactional_id: request.transactional_id.as_ref().map(String::from),
             bad_acks: !(-1..=1).contains(&request.acks),
-            largest: ctx.reader.largest_record().saturating_sub(BESIDE_BATCH),
+            largest: ctx.reader.largest_record().saturating_sub(BESIDE_BATCH).min(LARGEST_BATCH),
         }
     }
 

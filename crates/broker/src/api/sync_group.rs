@@ -66,6 +66,7 @@ fn code(error: SyncError) -> ErrorCode {
         SyncError::FencedInstance => ErrorCode::FENCED_INSTANCE_ID,
         SyncError::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
         SyncError::InconsistentProtocol => ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
+        SyncError::NoMemory => ErrorCode::GROUP_MAX_SIZE_REACHED,
         SyncError::RebalanceInProgress | SyncError::Superseded => ErrorCode::REBALANCE_IN_PROGRESS,
     }
 }

@@ -30,9 +30,9 @@ async fn dispatch() -> Dispatch {
 /// What a request comes to; none if it waits for something else to happen.
 async fn ask(dispatch: &Dispatch, frame: &[u8]) -> Option<Reply> {
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    match dispatch.begin(peer, Bytes::copy_from_slice(frame), None) {
+    match dispatch.begin(peer, Bytes::copy_from_slice(frame), 1 << 20, None) {
         Ok(answering) => timeout(Duration::from_millis(20), answering).await.ok(),
-        Err(why) => Some(Reply::Close(why)),
+        Err(why) => Some(Reply::Close(format!("{why:?}"))),
     }
 }
 

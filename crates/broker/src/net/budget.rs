@@ -4,9 +4,10 @@
 //! A large one may hold no more than an eighth of what it leaves to others, so that peers which send half a large request and
 //! stop leave room for small ones; and while somebody waits, such peers are given little time. Large requests that wait could
 //! wait for each other for ever; therefore a part as large as the largest request is set aside for one of them at a time,
-//! which then always completes.
+//! which then always completes. Its memory is taken from that for recent groups of the log while it lasts.
 
 use crate::Limits;
+use ottla_store::{Loan, LogReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -21,6 +22,10 @@ pub(crate) struct Budget {
     common: Arc<Common>,
     /// Whoever holds this one may read to its end without paying.
     turn: Arc<Semaphore>,
+    /// Bytes of the largest request.
+    largest: usize,
+    /// Who lends the memory for it.
+    lender: Option<LogReader>,
 }
 
 #[derive(Debug)]
@@ -51,19 +56,22 @@ impl Drop for Waiting<'_> {
 pub(crate) struct Charge {
     paid: Option<(Arc<Common>, usize)>,
     turn: Option<OwnedSemaphorePermit>,
+    /// What is borrowed while it is its turn.
+    loan: Option<Loan>,
 }
 
 impl Budget {
     /// The budget of a server with these limits.
-    pub(crate) fn of(limits: &Limits) -> Arc<Budget> {
-        Arc::new(Budget::new(limits.max_queued_bytes, limits.max_request_bytes))
+    pub(crate) fn of(limits: &Limits, lender: Option<LogReader>) -> Arc<Budget> {
+        let budget = Budget::new(limits.max_queued_bytes, limits.max_request_bytes);
+        Arc::new(Budget { lender, ..budget })
     }
 
     pub(crate) fn new(total: usize, largest: usize) -> Budget {
         let total = total.saturating_sub(largest);
         let left = AtomicUsize::new(total);
         let common = Arc::new(Common { left, waiting: AtomicUsize::new(0), freed: Notify::new() });
-        Budget { total, common, turn: Arc::new(Semaphore::new(1)) }
+        Budget { total, common, turn: Arc::new(Semaphore::new(1)), largest, lender: None }
     }
 
     /// Pays for the first bytes of a request, waiting until there are some.
@@ -77,6 +85,13 @@ impl Budget {
             }
             freed.await;
         }
+    }
+
+    /// Pays for bytes that are not needed, if there are plenty and nobody waits.
+    pub(crate) fn try_admit(&self, bytes: usize) -> Option<Charge> {
+        let mut charge = Charge::default();
+        let fair = |left| left >= self.total / 2;
+        (!self.is_wanted() && charge.pay(&self.common, bytes, fair)).then_some(charge)
     }
 
     /// Pays for more bytes of a large request, waiting until there are some or it is its turn.
@@ -97,6 +112,7 @@ impl Budget {
                 turn = Arc::clone(&self.turn).acquire_owned() => {
                     // The semaphore is never closed, so this is a permit.
                     charge.turn = turn.ok();
+                    charge.loan = self.lender.as_ref().map(|lender| lender.borrow_memory(self.largest));
                     return;
                 }
             }

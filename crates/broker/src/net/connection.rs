@@ -5,7 +5,7 @@
 
 use super::intake::{Arrival, Ended, Inbound, Intake};
 use super::outbox::{Outbox, Undelivered};
-use super::{Answerer, Answering, Reply};
+use super::{Answerer, Answering, Budget, Refused, Reply};
 use crate::Limits;
 use crate::trace::{Arrived, Recording};
 use std::collections::VecDeque;
@@ -19,10 +19,14 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// How long requests that are under way may go on once their peer has closed its side.
 const HANG_UP_GRACE: Duration = Duration::from_millis(500);
+/// How long each of them counts after its connection is over.
+const LEAVE_GRACE: Duration = Duration::from_secs(30);
+/// Memory for the lists of a request, beside its bytes, that it has without paying for it.
+const ROOM: usize = 1 << 10;
 /// Requests are read ahead only while those that wait for their turn are smaller than this together.
 const READ_AHEAD: usize = 64 << 10;
 
@@ -97,6 +101,7 @@ pub(crate) struct Connection<A, R, W> {
     answerer: Arc<A>,
     limits: Arc<Limits>,
     guest: Guest,
+    budget: Arc<Budget>,
     side: Side<R>,
     queue: VecDeque<Inbound>,
     pending: VecDeque<Pending>,
@@ -127,6 +132,7 @@ where
             answerer,
             limits,
             guest,
+            budget: Arc::clone(intake.budget()),
             side: Side::Parked(intake),
             queue: VecDeque::new(),
             pending: VecDeque::new(),
@@ -140,10 +146,22 @@ where
 
     /// Serves until the peer is gone, misbehaves, or `stop` turns true; says why it ended.
     pub(crate) async fn serve(mut self, mut stop: watch::Receiver<bool>) -> Closed {
-        loop {
+        let closed = loop {
             match self.turn(&mut stop).await {
                 Ok(()) => {}
-                Err(closed) => return closed,
+                Err(closed) => break closed,
+            }
+        };
+        self.leave().await;
+        closed
+    }
+
+    /// What overlaps is on its way to the disk whether its peer is there or not, and counts until it is there.
+    async fn leave(self) {
+        let Connection { pending, overlapping, stopping, .. } = self;
+        for pending in pending.into_iter().filter(|_| overlapping && !stopping) {
+            if let Progress::Waiting(answering) = pending.progress {
+                drop(timeout(LEAVE_GRACE, answering).await);
             }
         }
     }
@@ -178,13 +196,21 @@ where
     /// Begins the requests whose turn it is.
     async fn begin_what_may(&mut self) {
         while !self.stopping && self.queue.front().is_some_and(|next| self.may_begin(&next.bytes)) {
-            let Some(Inbound { bytes, charge, arrived }) = self.queue.pop_front() else { break };
+            let Some(Inbound { bytes, mut charge, arrived }) = self.queue.pop_front() else { break };
             self.overlapping = self.answerer.may_overlap(&bytes);
             let recording = arrived.and_then(|at| self.record(at, &bytes));
-            let answering = match self.answerer.begin(self.guest.peer, bytes, recording.as_deref()) {
-                Ok(answering) => answering,
-                Err(why) => Box::pin(std::future::ready(Reply::Close(why))),
+            let mut room = ROOM;
+            let answering = loop {
+                match self.answerer.begin(self.guest.peer, bytes.clone(), room, recording.as_deref()) {
+                    Ok(answering) => break answering,
+                    Err(Refused::Bad(why)) => break Box::pin(std::future::ready(Reply::Close(why))),
+                    Err(Refused::Room) => {
+                        self.budget.pay(&mut charge, room * 3).await;
+                        room *= 4;
+                    }
+                }
             };
+            drop(bytes);
             let mut answering: Answering = Box::pin(async move {
                 let reply = answering.await;
                 drop(charge);

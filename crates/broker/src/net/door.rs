@@ -25,7 +25,7 @@ impl Door {
     /// A broker that can be reached only by [`Door::serve`].
     pub fn new(mut context: Context, limits: Limits) -> Door {
         context.answers = Allowance::new(limits.max_response_bytes);
-        context.requests = Budget::of(&limits);
+        context.requests = Budget::of(&limits, Some(context.reader.clone()));
         Door { context: Arc::new(context), limits: Arc::new(limits), stops: Vec::new(), served: 0 }
     }
 

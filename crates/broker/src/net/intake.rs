@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, Charge};
 use crate::Limits;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ const PREFIX: usize = 4;
 const SMALLEST: usize = 8;
 /// What is paid for and read of a request before it counts as large.
 const FIRST_STEP: usize = 16 << 10;
+/// What a request takes beside its bytes, as it is answered: a few lists and names, and whoever waits for something.
+const BESIDE: usize = 2 << 10;
 /// How much must arrive within [`Limits::read_stall`].
 const STALL_STEP: usize = 64 << 10;
 /// The time for that while other requests wait for what a large one holds.
@@ -22,6 +24,10 @@ const PRESSED_STALL: Duration = Duration::from_secs(1);
 /// The buffer of a connection that has nothing to say.
 const IDLE_BUFFER: usize = 512;
 const READ_AHEAD: usize = 4 << 10;
+/// The buffer of a connection that says much in small requests, which pays for it.
+const BUSY_BUFFER: usize = 64 << 10;
+/// Requests up to this size are copied out of it, so that it can be used again.
+const COPIED: usize = 8 << 10;
 
 /// Why nothing more can be read.
 #[derive(Debug, Error)]
@@ -67,13 +73,21 @@ pub(crate) struct Intake<R> {
     buffer: BytesMut,
     charge: Charge,
     paid: usize,
+    /// What a large buffer for small requests costs.
+    busy: Option<Charge>,
     budget: Arc<Budget>,
     limits: Arc<Limits>,
 }
 
 impl<R: AsyncRead + Unpin> Intake<R> {
     pub(crate) fn new(source: R, budget: Arc<Budget>, limits: Arc<Limits>) -> Intake<R> {
-        Intake { source, buffer: BytesMut::new(), charge: Charge::default(), paid: 0, budget, limits }
+        let (buffer, charge) = (BytesMut::new(), Charge::default());
+        Intake { source, buffer, charge, paid: 0, busy: None, budget, limits }
+    }
+
+    /// What requests are paid from.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// Waits for the next request. Takes and gives back the intake, so that the wait can be kept across other events.
@@ -93,7 +107,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         self.fill(PREFIX, PREFIX).await?;
         let size = self.checked_size()?;
         let first = size.min(FIRST_STEP);
-        self.budget.admit(&mut self.charge, first).await;
+        self.budget.admit(&mut self.charge, first + BESIDE).await;
         self.paid = first;
         self.fill(PREFIX + first, PREFIX + size).await?;
         if first == size {
@@ -104,6 +118,8 @@ impl<R: AsyncRead + Unpin> Intake<R> {
 
     async fn further_steps(&mut self) -> Result<Arrival, Ended> {
         let size = self.checked_size()?;
+        // Room for all of it: memory that is not written to costs nothing.
+        self.buffer.reserve((PREFIX + size).saturating_sub(self.buffer.len()));
         while self.paid < size {
             self.pay_up_to(size.min(self.paid.saturating_mul(4))).await?;
             while self.buffer.len() < PREFIX + self.paid {
@@ -118,15 +134,29 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         if !self.buffer.is_empty() {
             return Ok(());
         }
-        if !(PREFIX..=READ_AHEAD).contains(&self.buffer.capacity()) {
+        if self.busy.is_none() && !(PREFIX..=READ_AHEAD).contains(&self.buffer.capacity()) {
             self.buffer = BytesMut::with_capacity(IDLE_BUFFER);
         }
-        let idle = self.limits.max_idle;
+        let (idle, room) = (self.limits.max_idle, self.buffer.capacity());
         match timeout(idle, self.source.read_buf(&mut self.buffer)).await {
-            Err(_) => Err(Ended::Idle(idle)),
-            Ok(Ok(0)) => Err(Ended::HungUp),
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(error.into()),
+            Err(_) => return Err(Ended::Idle(idle)),
+            Ok(Ok(0)) => return Err(Ended::HungUp),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(error.into()),
+        }
+        self.choose_buffer(room);
+        Ok(())
+    }
+
+    /// Takes a large buffer when the small one was full at once, not while others need the memory; lets it go when little came.
+    fn choose_buffer(&mut self, room: usize) {
+        let announced = self.buffer.first_chunk().map_or(0, |size| u32::from_be_bytes(*size));
+        if self.busy.is_some() {
+            if self.buffer.len() < READ_AHEAD / 2 {
+                self.busy = None;
+            }
+        } else if self.buffer.len() == room && (announced as usize) < COPIED {
+            self.busy = self.budget.try_admit(BUSY_BUFFER);
         }
     }
 
@@ -164,7 +194,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
                 return result;
             }
             waited += pressed;
-            if whole > PREFIX + FIRST_STEP && self.budget.is_wanted() {
+            if whole > PREFIX && self.budget.is_wanted() {
                 break;
             }
         }
@@ -174,10 +204,13 @@ impl<R: AsyncRead + Unpin> Intake<R> {
     async fn read_to(&mut self, goal: usize, whole: usize) -> Result<(), Ended> {
         while self.buffer.len() < goal {
             let missing = goal - self.buffer.len();
+            // No more than was paid for, and a little of what follows.
+            let ahead = if self.busy.is_some() { BUSY_BUFFER } else { READ_AHEAD };
             if self.buffer.capacity() - self.buffer.len() < missing {
-                self.buffer.reserve(missing.max(READ_AHEAD));
+                self.buffer.reserve(missing.max(ahead.saturating_sub(self.buffer.len())));
             }
-            if self.source.read_buf(&mut self.buffer).await? == 0 {
+            let mut room = (&mut self.buffer).limit(missing.max(ahead));
+            if self.source.read_buf(&mut room).await? == 0 {
                 return Err(Ended::Torn { got: self.buffer.len(), size: whole });
             }
         }
@@ -187,7 +220,18 @@ impl<R: AsyncRead + Unpin> Intake<R> {
     fn take(&mut self, size: usize) -> Inbound {
         self.buffer.advance(PREFIX);
         self.paid = 0;
-        let bytes = self.buffer.split_to(size).freeze();
+        let bytes = if self.busy.is_some() && size <= COPIED {
+            let bytes = Bytes::copy_from_slice(&self.buffer[..size]);
+            self.buffer.advance(size);
+            if self.buffer.is_empty() {
+                // Begins at its start again.
+                self.buffer.reserve(BUSY_BUFFER);
+            }
+            bytes
+        } else {
+            self.busy = None;
+            self.buffer.split_to(size).freeze()
+        };
         Inbound { bytes, charge: std::mem::take(&mut self.charge), arrived: None }
     }
 }

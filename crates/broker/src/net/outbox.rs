@@ -14,7 +14,7 @@ const STALL_STEP: usize = 64 << 10;
 /// How long a peer may take before chunks are copied, so that what they are parts of can be freed.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Chunks handed to the kernel at once.
-const SLICES: usize = 64;
+const SLICES: usize = 256;
 
 /// Why an answer could not be written.
 #[derive(Debug, Error)]
@@ -48,18 +48,24 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         }
     }
 
-    /// Writes all that was pushed; `stall` is how long the peer may take for each 64 KiB.
+    /// Writes all that was pushed; `stall` is how long the peer may take for each 64 KiB, or [`PATIENCE`] if others wait for what
+    /// it holds.
     pub(crate) async fn flush(&mut self, stall: Duration) -> Result<(), Undelivered> {
+        let mut waited = Duration::ZERO;
         while self.left > 0 {
             let goal = self.left.saturating_sub(STALL_STEP);
-            if let Ok(written) = timeout(stall.min(PATIENCE), self.write_down_to(goal)).await {
+            let patience = PATIENCE.min(stall.saturating_sub(waited));
+            if let Ok(written) = timeout(patience, self.write_down_to(goal)).await {
                 written?;
+                waited = Duration::ZERO;
                 continue;
             }
-            self.let_go();
-            match timeout(stall.saturating_sub(PATIENCE), self.write_down_to(goal)).await {
-                Ok(written) => written?,
-                Err(_) => return Err(Undelivered::Stalled { left: self.left, stall }),
+            if waited.is_zero() {
+                self.let_go();
+            }
+            waited += patience;
+            if waited >= stall || self.holds.iter().any(Hold::is_wanted) {
+                return Err(Undelivered::Stalled { left: self.left, stall: waited });
             }
         }
         self.holds.clear();

@@ -39,7 +39,7 @@ impl Server {
             context.advertised.port = listener.local_addr()?.port();
         }
         context.answers = Allowance::new(limits.max_response_bytes);
-        context.requests = Budget::of(&limits);
+        context.requests = Budget::of(&limits, Some(context.reader.clone()));
         let (budget, context) = (Arc::clone(&context.requests), Arc::new(context));
         let dispatch = Arc::new(Dispatch(Arc::clone(&context)));
         let listening = Listening::start(listener, dispatch, limits, budget)?;

@@ -1,7 +1,7 @@
 //! Sockets against peers that misbehave, with an answerer that does what the request says.
 
 use super::server::Listening;
-use super::{Answerer, Answering, Budget, Coming, Reply};
+use super::{Answerer, Answering, Budget, Coming, Refused, Reply};
 use crate::Limits;
 use crate::trace::Recording;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -43,13 +43,19 @@ impl Drop for Noted {
 }
 
 impl Answerer for Script {
-    fn begin(&self, _: SocketAddr, frame: Bytes, _: Option<&Recording>) -> Result<Answering, String> {
+    fn begin(
+        &self,
+        _: SocketAddr,
+        frame: Bytes,
+        _: usize,
+        _: Option<&Recording>,
+    ) -> Result<Answering, Refused> {
         let (kind, number) = (frame[0], frame[1]);
         let _ = self.events.send(Event::Began(number));
         let ended = Noted(self.events.clone(), number);
         let mut released = self.released.clone();
         if kind == CLOSE {
-            return Err("told to".to_owned());
+            return Err(Refused::Bad("told to".to_owned()));
         }
         Ok(Box::pin(async move {
             let _ended = ended;
@@ -85,7 +91,7 @@ async fn world(limits: Limits) -> World {
     let (release, released) = watch::channel(0);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let script = Script { events: events_in, released };
-    let budget = Budget::of(&limits);
+    let budget = Budget::of(&limits, None);
     let server = Listening::start(listener, Arc::new(script), limits, budget).unwrap();
     World { server, events, release }
 }

@@ -150,16 +150,10 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "take a replication factor above the number of brokers for the number of brokers",
     ),
     fixed(
-        "ottla.queued.max.response.bytes",
-        Kind::Long(1, i64::MAX),
-        "268435456",
-        "answers to Fetch that their peers have not taken yet, of all connections together, in bytes",
-    ),
-    fixed(
-        "ottla.rewrite.buffer.bytes",
-        Kind::Long(65_536, 1 << 40),
-        "67108864",
-        "memory in which batches are sorted on their way from the log into runs, in bytes",
+        "ottla.group.bytes",
+        Kind::Long(0, i64::MAX),
+        "16777216",
+        "what the members of all groups say of themselves and are assigned, in bytes",
     ),
     fixed(
         "ottla.producers.max",
@@ -167,6 +161,24 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "100000",
         "producers without transactions that are remembered, counted for each partition they write to; the ones used least \
          lately are forgotten when there are more",
+    ),
+    fixed(
+        "ottla.queued.max.response.bytes",
+        Kind::Long(1, i64::MAX),
+        "25165824",
+        "answers that their peers have not taken yet, of all connections together, in bytes",
+    ),
+    fixed(
+        "ottla.recent.bytes",
+        Kind::Long(0, i64::MAX),
+        "50331648",
+        "the end of the log that is kept in memory for readers, in bytes",
+    ),
+    fixed(
+        "ottla.rewrite.buffer.bytes",
+        Kind::Long(65_536, 1 << 40),
+        "67108864",
+        "memory in which batches are sorted on their way from the log into runs, in bytes",
     ),
     fixed("ottla.runs.max", Kind::Int(2, i32::MAX), "128", "runs; small ones are merged when there are more"),
     fixed(
@@ -182,6 +194,12 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "bytes of log that are not in runs yet, but at least three log segments; Produce waits when there are more",
     ),
     fixed(
+        "ottla.trace.bytes",
+        Kind::Long(0, i64::MAX),
+        "8388608",
+        "what is recorded of exchanges while that is on, in bytes",
+    ),
+    fixed(
         "producer.id.expiration.ms",
         Kind::Int(1, i32::MAX),
         "86400000",
@@ -190,10 +208,10 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
     fixed(
         "queued.max.request.bytes",
         Kind::Long(1, i64::MAX),
-        "268435456",
-        "requests received or being answered, of all connections together, in bytes",
+        "92274688",
+        "requests received or being answered, of all connections together, in bytes; one of the largest is counted apart",
     ),
-    fixed("socket.request.max.bytes", POSITIVE, "104857600", "the largest request, in bytes"),
+    fixed("socket.request.max.bytes", POSITIVE, "67108864", "the largest request, in bytes"),
     fixed(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         Kind::Int(1, i32::MAX),
@@ -273,6 +291,8 @@ pub struct Settings {
     pub rewrite_buffer: u64,
     /// `ottla.runs.max`.
     pub runs_max: usize,
+    /// `ottla.group.bytes`.
+    pub group_bytes: usize,
 }
 
 impl Default for Settings {
@@ -363,6 +383,7 @@ impl Settings {
             tail_max_batches: count("ottla.tail.max.batches"),
             rewrite_buffer: size("ottla.rewrite.buffer.bytes"),
             runs_max: count("ottla.runs.max"),
+            group_bytes: count("ottla.group.bytes"),
             given,
         }
     }

@@ -176,6 +176,8 @@ pub enum JoinError {
     FencedInstance,
     /// The same member sent a newer request.
     Superseded,
+    /// What the members of all groups say of themselves takes as much memory as it may.
+    NoMemory,
 }
 
 /// A member's assignment.
@@ -206,6 +208,8 @@ pub enum SyncError {
     RebalanceInProgress,
     /// The same member sent a newer request.
     Superseded,
+    /// What the members of all groups are assigned takes as much memory as it may.
+    NoMemory,
 }
 
 /// Why a heartbeat was not well.
@@ -251,6 +255,7 @@ pub enum DeleteGroupError {
 }
 
 words! { JoinError:
+    JoinError::NoMemory => "what all groups keep of their members takes as many bytes as it may",
     JoinError::InvalidGroupId => "the group id is empty",
     JoinError::InvalidSessionTimeout => "no session timeout that the broker allows, in milliseconds",
     JoinError::MemberIdRequired => "come back with the member id in the answer",
@@ -264,6 +269,7 @@ words! { JoinError:
 }
 
 words! { SyncError:
+    SyncError::NoMemory => "what all groups keep of their members takes as many bytes as it may",
     SyncError::InvalidGroupId => "the group id is empty",
     SyncError::UnknownMember => "the group does not know the member",
     SyncError::FencedInstance => "another member has taken over the static id",

@@ -21,7 +21,20 @@ pub(crate) struct Member {
     pub(super) deadline: Option<Millis>,
 }
 
+/// Memory that a member takes beside what it says, about.
+const BESIDE: usize = 512;
+
+/// Memory that a member takes with what it says.
+pub(super) fn size(protocols: &[(String, Bytes)]) -> usize {
+    BESIDE + protocols.iter().map(|(name, metadata)| name.len() + metadata.len()).sum::<usize>()
+}
+
 impl Member {
+    /// Memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        size(&self.facts.protocols) + self.facts.assignment.len()
+    }
+
     /// A member that has just sent its first JoinGroup.
     pub(super) fn new(member_id: String, ask: &JoinGroup) -> Member {
         Member {

@@ -126,6 +126,11 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// Memory that its members take.
+    pub(super) fn bytes(&self) -> usize {
+        self.members.values().map(Member::bytes).sum()
+    }
+
     pub(super) fn new(id: &str) -> Group {
         Group {
             id: id.to_owned(),

@@ -183,5 +183,5 @@ async fn decompression_bombs_are_refused_and_cost_little_memory_however_many_com
             ottla.peak() >> 20
         );
     }
-    assert!(ottla.peak() < 600 << 20, "{} bytes", ottla.peak());
+    assert!(ottla.peak() < 128 << 20, "{} bytes", ottla.peak());
 }

@@ -10,6 +10,7 @@
 mod binary;
 mod bombs;
 mod full;
+mod memory;
 mod peers;
 mod rot;
 mod syscalls;

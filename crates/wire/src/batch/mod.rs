@@ -10,6 +10,7 @@ mod header;
 mod record;
 mod select;
 mod varint;
+mod walk;
 
 pub use build::{BatchBuilder, NewRecord};
 pub use control::{ControlRecord, EndMarker, control_batch};
@@ -20,6 +21,8 @@ pub use header::{
 };
 pub use record::{Header, Headers, Record, RecordSet, Records as RecordIter};
 pub use select::Selection;
+
+pub use walk::Passed;
 
 use bytes::Bytes;
 

@@ -20,7 +20,7 @@ const SLOTS: usize = 1000;
 /// A session that was not used for so long makes room for another.
 const IDLE: Duration = Duration::from_secs(120);
 /// Partitions in all sessions together: a bound on memory.
-const PARTITIONS: usize = 1_000_000;
+const PARTITIONS: usize = 30_000;
 
 const INITIAL_EPOCH: i32 = 0;
 const FINAL_EPOCH: i32 = -1;
@@ -245,7 +245,8 @@ fn named(request: FetchRequest, by_id: bool) -> (Vec<Part>, Vec<Key>) {
 }
 
 fn topic_key(name: ottla_wire::Text, id: ottla_wire::Uuid, by_id: bool) -> TopicKey {
-    if by_id { TopicKey::Id(id) } else { TopicKey::Name(name) }
+    // A name of its own: a session must not keep the frame that it was named in.
+    if by_id { TopicKey::Id(id) } else { TopicKey::Name(ottla_wire::Text::from(&*name)) }
 }
 
 #[cfg(test)]

@@ -204,16 +204,17 @@ fn framing(bytes: &[u8]) -> Result<(), Refusal> {
 /// Walks the records: their form, their numbering, their keys and timestamps.
 fn walk(batch: &Batch) -> Result<Walked, BatchError> {
     let header = batch.header();
-    let set = batch.records(MOST_RECORDS)?;
-    let mut walked = Walked::default();
-    for (expected, record) in (0..).zip(set.iter()) {
-        let record = record?;
+    let (mut walked, mut expected, mut misplaced) = (Walked::default(), 0, None);
+    batch.walk(MOST_RECORDS, &mut |record| {
         if record.offset_delta != expected {
-            return Err(BatchError::OffsetDelta { expected, found: record.offset_delta });
+            misplaced = Some(BatchError::OffsetDelta { expected, found: record.offset_delta });
+            return false;
         }
-        walked.see(expected, Millis(header.timestamp(record.timestamp_delta)), record.key.is_some());
-    }
-    Ok(walked)
+        walked.see(expected, Millis(header.timestamp(record.timestamp_delta)), record.has_key);
+        expected += 1;
+        true
+    })?;
+    misplaced.map_or(Ok(walked), Err)
 }
 
 fn summary(header: &BatchHeader) -> BatchSummary {
