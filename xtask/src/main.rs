@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 mod apis;
 mod bench;
+mod compaction;
 mod conformance;
 mod count;
 mod e2e;
@@ -53,6 +54,8 @@ enum Chore {
     E2e(e2e::Options),
     /// Play the same requests to Apache Kafka and to Ottla and compare every field of every answer.
     Conformance(conformance::Options),
+    /// Compact the same data in Apache Kafka and in Ottla and compare what is left.
+    Compaction(compaction::Options),
     /// Look at the reference and the broker's pages in a real browser.
     Pages,
     /// Prove exactly-once under `kill -9` of the broker and of the workers.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Chore::Count(options) => count::run(&options),
         Chore::E2e(options) => e2e::run(&options),
         Chore::Conformance(options) => conformance::run(&options),
+        Chore::Compaction(options) => compaction::run(&options),
         Chore::Pages => pages::run(),
         Chore::Eos(options) => eos::run(&options),
         Chore::Faults(options) => faults::run(&options),
