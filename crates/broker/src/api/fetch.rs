@@ -17,11 +17,14 @@ use plan::{Part, Planned, Reading, Terms};
 use session::Begun;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// The most bytes of records in one answer (Kafka's `fetch.max.bytes` of the broker), but for a single batch that is larger.
 const MOST_BYTES: i32 = 55 << 20;
 
+/// How long an answer waits for room among those that peers have not taken. Then it goes without records, so that requests do not
+/// pile up behind peers that take nothing; the client asks again.
+const MOST_WAIT: Duration = Duration::from_secs(1);
 /// What a partition takes of an answer beside its records, about.
 const BYTES_OF_A_ROW: u64 = 64;
 
@@ -75,9 +78,16 @@ async fn wait_for_rows(
     deadline: Instant,
 ) -> Result<(Vec<PartitionData>, Hold), Broken> {
     loop {
-        let planned = wait_for_enough(ctx, parts, terms, deadline).await?;
+        let mut planned = wait_for_enough(ctx, parts, terms, deadline).await?;
         let beside = parts.len() as u64 * BYTES_OF_A_ROW;
-        let mut hold = ctx.answers.hold(planned.most() + beside).await;
+        let room = timeout(MOST_WAIT, ctx.answers.hold(planned.most() + beside)).await;
+        let mut hold = match room {
+            Ok(hold) => hold,
+            Err(_) => {
+                planned.empty();
+                ctx.answers.hold(beside).await
+            }
+        };
         for (part, reading) in parts.iter().zip(&planned.readings) {
             if let Reading::Refused(code, why) = reading {
                 ctx.refused(part, *code, why);

@@ -87,11 +87,10 @@ impl Budget {
         }
     }
 
-    /// Pays for bytes that are not needed, if there are plenty and nobody waits.
-    pub(crate) fn try_admit(&self, bytes: usize) -> Option<Charge> {
-        let mut charge = Charge::default();
+    /// Pays for bytes that are not needed yet, if there are plenty and nobody waits.
+    pub(crate) fn try_pay(&self, charge: &mut Charge, bytes: usize) -> bool {
         let fair = |left| left >= self.total / 2;
-        (!self.is_wanted() && charge.pay(&self.common, bytes, fair)).then_some(charge)
+        !self.is_wanted() && charge.pay(&self.common, bytes, fair)
     }
 
     /// Pays for more bytes of a large request, waiting until there are some or it is its turn.

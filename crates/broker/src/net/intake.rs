@@ -118,14 +118,20 @@ impl<R: AsyncRead + Unpin> Intake<R> {
 
     async fn further_steps(&mut self) -> Result<Arrival, Ended> {
         let size = self.checked_size()?;
-        // Room for all of it: memory that is not written to costs nothing.
-        self.buffer.reserve((PREFIX + size).saturating_sub(self.buffer.len()));
-        while self.paid < size {
-            self.pay_up_to(size.min(self.paid.saturating_mul(4))).await?;
+        // Paid at once, nothing of it is copied on the way.
+        if self.budget.try_pay(&mut self.charge, size - self.paid) {
+            self.paid = size;
+        }
+        loop {
+            self.buffer.reserve((PREFIX + self.paid).saturating_sub(self.buffer.len()));
             while self.buffer.len() < PREFIX + self.paid {
                 let goal = (self.buffer.len() + STALL_STEP).min(PREFIX + self.paid);
                 self.fill(goal, PREFIX + size).await?;
             }
+            if self.paid == size {
+                break;
+            }
+            self.pay_up_to(size.min(self.paid.saturating_mul(4))).await?;
         }
         Ok(Arrival::Whole(self.take(size)))
     }
@@ -156,7 +162,8 @@ impl<R: AsyncRead + Unpin> Intake<R> {
                 self.busy = None;
             }
         } else if self.buffer.len() == room && (announced as usize) < COPIED {
-            self.busy = self.budget.try_admit(BUSY_BUFFER);
+            let mut charge = Charge::default();
+            self.busy = self.budget.try_pay(&mut charge, BUSY_BUFFER).then_some(charge);
         }
     }
 
@@ -209,7 +216,8 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             if self.buffer.capacity() - self.buffer.len() < missing {
                 self.buffer.reserve(missing.max(ahead.saturating_sub(self.buffer.len())));
             }
-            let mut room = (&mut self.buffer).limit(missing.max(ahead));
+            let paid = (PREFIX + self.paid).saturating_sub(self.buffer.len());
+            let mut room = (&mut self.buffer).limit(missing.max(ahead).max(paid));
             if self.source.read_buf(&mut room).await? == 0 {
                 return Err(Ended::Torn { got: self.buffer.len(), size: whole });
             }

@@ -177,7 +177,7 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
     fixed(
         "ottla.rewrite.buffer.bytes",
         Kind::Long(65_536, 1 << 40),
-        "67108864",
+        "33554432",
         "memory in which batches are sorted on their way from the log into runs, in bytes",
     ),
     fixed("ottla.runs.max", Kind::Int(2, i32::MAX), "128", "runs; small ones are merged when there are more"),

@@ -107,6 +107,17 @@ impl Planned {
         self.plans().map(|(_, plan)| plan.bytes).sum()
     }
 
+    /// Plans to read nothing of what could be read.
+    pub(super) fn empty(&mut self) {
+        for reading in &mut self.readings {
+            if let Reading::Plan(_, plan) = reading {
+                plan.sources.clear();
+                plan.aborted.clear();
+                (plan.bytes, plan.most) = (0, 0);
+            }
+        }
+    }
+
     /// What is read of each partition that can be.
     pub(super) fn plans(&self) -> impl Iterator<Item = (TopicPartition, &ReadPlan)> {
         self.readings.iter().filter_map(|reading| match reading {
