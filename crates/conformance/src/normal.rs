@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Times of records lie less than this behind the time that they count from, in milliseconds.
-const RECORD_TIMES: i64 = 1_000_000;
+/// Times of records lie less than this before or behind the time that they count from, in milliseconds.
+const RECORD_TIMES: i64 = 1_000_000_000;
 /// What is less than this away from the clock is now, in milliseconds.
 const NOW: i64 = 3_600_000;
 
@@ -161,10 +161,8 @@ impl<'a> Names<'a> {
 
     fn time(&self, place: &Place<'_>, leaf: &Value) -> Value {
         match leaf.as_i64() {
-            Some(at) if (0..RECORD_TIMES).contains(&(at - self.time)) => {
-                json!(format!("T+{}", at - self.time))
-            }
             Some(at) if (at - place.now).abs() < NOW => json!("now"),
+            Some(at) if (at - self.time).abs() < RECORD_TIMES => json!(format!("T{:+}", at - self.time)),
             _ => leaf.clone(),
         }
     }
@@ -208,10 +206,10 @@ mod tests {
     #[test]
     fn times_texts_and_derived_bytes_keep_what_matters() {
         let rules = rules();
-        let mut names = Names::new(&rules, 5000);
+        let mut names = Names::new(&rules, 50_000_000_000);
         let now = 100_000_000_000;
         let named = |names: &mut Names<'_>, value| names.named("A", &value, now);
-        let shown = named(&mut names, json!({ "at": 5003, "message": "no", "records": "AAAA" }));
+        let shown = named(&mut names, json!({ "at": 50_000_000_003i64, "message": "no", "records": "AAAA" }));
         assert_eq!(shown, json!({ "at": "T+3", "message": "<text>" }));
         let shown = named(&mut names, json!({ "at": now + 7, "message": null }));
         assert_eq!(shown, json!({ "at": "now", "message": null }));
