@@ -110,7 +110,11 @@ impl Job {
             }
             window.ends.push(at);
         }
-        window.memory.resize(at, 0);
+        if window.memory.len() < at {
+            // The old one goes first, and the new one is no larger than it must be: together they would be a lot.
+            window.memory = Vec::new();
+            window.memory = vec![0; at];
+        }
         places.sort_unstable_by_key(|place| place.position);
         let reader = self.reader.clone();
         let segment = |place: &Place| reader.segment_of(LogPosition(place.position));
