@@ -3,7 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use crate::e2e::raw;
+use crate::process::Guard;
 use crate::{e2e, kafka, process};
 
 /// A broker to measure.
@@ -101,5 +104,53 @@ pub(super) fn fresh(name: &str) -> Result<PathBuf, String> {
             Err(format!("cannot empty {}: {e}", folder.display()))
         }
         _ => Ok(folder),
+    }
+}
+
+/// The program with the raw client and the null broker.
+pub(super) fn raw_binary() -> PathBuf {
+    process::root().join("target/release/ottla-bench")
+}
+
+/// What keeps a broker running until it is dropped.
+pub(super) enum Alive {
+    Child(#[expect(dead_code, reason = "held for its drop")] Guard),
+    Kafka(#[expect(dead_code, reason = "held for its drop")] kafka::Node),
+}
+
+/// Waits until a broker, or the limit beside it, answers on this port.
+pub(super) fn await_answer(port: u16, is_limit: bool, title: &str) -> Result<(), String> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let answers = || match is_limit {
+        true => std::net::TcpStream::connect(process::local(port)).map(drop).map_err(|e| e.to_string()),
+        false => raw::api_versions(process::local(port)).map(drop),
+    };
+    while let Err(why) = answers() {
+        if Instant::now() > deadline {
+            return Err(format!("{title} does not answer: {why}"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// A Java program of these jars, but for its name: it says nothing that is not asked for.
+pub(super) fn java(jars: &Path) -> Command {
+    let mut command = Command::new("java");
+    command.args(["-Xmx512m", "-Dorg.apache.logging.log4j.level=OFF", "-Dlog4j2.StatusLogger.level=OFF"]);
+    command.arg("-cp").arg(jars.join("*"));
+    command
+}
+
+/// CPU time of a process with all its threads, ended ones included. Linux counts it in hundredths of a second.
+pub(super) fn cpu(process: u32) -> Result<Duration, String> {
+    let path = format!("/proc/{process}/stat");
+    let stat = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+    // The name, in brackets, may hold blanks; user and system time are the 12th and 13th word behind it.
+    let words: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |place: usize| words.get(place).and_then(|word| word.parse::<u64>().ok());
+    match (ticks(11), ticks(12)) {
+        (Some(user), Some(system)) => Ok(Duration::from_millis(10 * (user + system))),
+        _ => Err(format!("{path} is not understood")),
     }
 }

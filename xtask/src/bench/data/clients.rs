@@ -8,7 +8,8 @@ use super::cells::Client;
 use super::figures::Sample;
 use super::measure::Case;
 use super::sides::Side;
-use crate::bench::txn::{brokers::cpu, workers};
+use crate::bench::peers::{self, cpu};
+use crate::bench::txn::workers;
 use crate::{kafka, process};
 
 /// Neither tool takes so long, unless it hangs.
@@ -82,15 +83,8 @@ pub(super) fn consume(case: &Case<'_>, client: Client) -> Result<Sample, String>
 }
 
 fn java(class: &str, words: &str) -> Result<Command, String> {
-    let mut command = Command::new("java");
-    command.args([
-        "-Xmx512m",
-        "-Dorg.apache.logging.log4j.level=OFF",
-        "-Dlog4j2.StatusLogger.level=OFF",
-        "-cp",
-    ]);
-    command.arg(kafka::fetch_tools()?.join("*")).arg(format!("org.apache.kafka.tools.{class}"));
-    command.args(words.split_whitespace());
+    let mut command = peers::java(&kafka::fetch_tools()?);
+    command.arg(format!("org.apache.kafka.tools.{class}")).args(words.split_whitespace());
     Ok(command)
 }
 

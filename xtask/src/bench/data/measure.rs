@@ -9,7 +9,7 @@ use super::cells::{Cell, Load, Rate, Work};
 use super::clients;
 use super::figures::{Figure, Figures, P99, Sample};
 use super::sides::Running;
-use crate::bench::txn::brokers::raw_binary;
+use crate::bench::peers::raw_binary;
 use crate::process::{self, Guard};
 
 /// A topic's name that was not used before: what is said of one that was deleted must not be taken for it.

@@ -3,11 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::bench::peers;
-use crate::bench::txn::brokers::raw_binary;
-use crate::e2e::raw;
+use crate::bench::peers::{self, Alive, raw_binary};
 use crate::kafka;
 use crate::process::{self, Guard};
 
@@ -89,11 +87,6 @@ pub(super) struct Running {
     _alive: Alive,
 }
 
-enum Alive {
-    Child(#[expect(dead_code, reason = "held for its drop")] Guard),
-    Kafka(#[expect(dead_code, reason = "held for its drop")] kafka::Node),
-}
-
 impl Running {
     /// Starts it with no data and waits until it answers; `other` is the program of the other Ottla.
     pub(super) fn start(side: Side, other: Option<&Path>) -> Result<Running, String> {
@@ -111,23 +104,8 @@ impl Running {
         let address =
             if side.is_sink() { format!("null@127.0.0.1:{port}") } else { format!("127.0.0.1:{port}") };
         let running = Running { side, address, process: guard.id(), folder, _alive: Alive::Child(guard) };
-        running.await_ready(port)?;
+        peers::await_answer(port, side.is_sink(), side.title())?;
         Ok(running)
-    }
-
-    fn await_ready(&self, port: u16) -> Result<(), String> {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let answers = || match self.side.is_sink() {
-            true => std::net::TcpStream::connect(process::local(port)).map(drop).map_err(|e| e.to_string()),
-            false => raw::api_versions(process::local(port)).map(drop),
-        };
-        while let Err(why) = answers() {
-            if Instant::now() > deadline {
-                return Err(format!("{} does not answer: {why}", self.side.title()));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
     }
 
     /// Creates a topic and waits until it can be written to.

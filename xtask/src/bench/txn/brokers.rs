@@ -1,12 +1,10 @@
 //! The brokers that run side by side.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::bench::peers;
-use crate::e2e::raw;
+use crate::bench::peers::{self, Alive};
 use crate::process::{self, Guard};
 use crate::{e2e, kafka};
 
@@ -70,11 +68,6 @@ pub(super) fn prepare(sides: &[Side]) -> Result<(), String> {
     Ok(())
 }
 
-/// The program with the raw client and the null broker.
-pub(in crate::bench) fn raw_binary() -> PathBuf {
-    process::root().join("target/release/ottla-bench")
-}
-
 /// A broker that runs, stopped when dropped.
 pub(super) struct Running {
     pub(super) side: Side,
@@ -82,11 +75,6 @@ pub(super) struct Running {
     pub(super) address: String,
     process: u32,
     _alive: Alive,
-}
-
-enum Alive {
-    Child(#[expect(dead_code, reason = "held for its drop")] Guard),
-    Kafka(#[expect(dead_code, reason = "held for its drop")] kafka::Node),
 }
 
 impl Running {
@@ -113,23 +101,11 @@ impl Running {
     }
 
     fn await_ready(&self, port: u16) -> Result<(), String> {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let answers = || match self.side {
-            Side::Null => {
-                std::net::TcpStream::connect(process::local(port)).map(drop).map_err(|e| e.to_string())
-            }
-            _ => raw::api_versions(process::local(port)).map(drop),
-        };
-        while let Err(why) = answers() {
-            if Instant::now() > deadline {
-                return Err(format!("{} does not answer: {why}", self.side.title()));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        peers::await_answer(port, self.side == Side::Null, self.side.title())?;
         if self.side == Side::Null {
             return Ok(());
         }
-        let binary = raw_binary();
+        let binary = peers::raw_binary();
         let mut topics = Command::new(&binary);
         topics.args(["topics", &self.address]);
         let output = process::capture(&mut topics, Duration::from_secs(60))?;
@@ -141,7 +117,7 @@ impl Running {
 
     /// CPU time that it has used.
     pub(super) fn cpu(&self) -> Result<Duration, String> {
-        cpu(self.process)
+        peers::cpu(self.process)
     }
 }
 
@@ -168,23 +144,10 @@ fn command(side: Side, port: u16, folder: &std::path::Path) -> Result<Command, S
             Ok(peers::quiet(command))
         }
         _ => {
-            let mut command = Command::new(raw_binary());
+            let mut command = Command::new(peers::raw_binary());
             let file = folder.with_extension("log").display().to_string();
             command.args(["null", &port.to_string(), &file]).stdin(Stdio::null());
             Ok(command)
         }
-    }
-}
-
-/// CPU time of a process with all its threads, ended ones included. Linux counts it in hundredths of a second.
-pub(in crate::bench) fn cpu(process: u32) -> Result<Duration, String> {
-    let path = format!("/proc/{process}/stat");
-    let stat = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
-    // The name, in brackets, may hold blanks; user and system time are the 12th and 13th word behind it.
-    let words: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |place: usize| words.get(place).and_then(|word| word.parse::<u64>().ok());
-    match (ticks(11), ticks(12)) {
-        (Some(user), Some(system)) => Ok(Duration::from_millis(10 * (user + system))),
-        _ => Err(format!("{path} is not understood")),
     }
 }

@@ -7,7 +7,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use super::brokers;
+use crate::bench::peers;
 use crate::e2e::clients;
 use crate::kafka;
 use crate::process::{self, Guard};
@@ -45,7 +45,7 @@ impl Worker {
     pub(super) fn start(client: Client) -> Result<Worker, String> {
         let mut command = match client {
             Client::Raw => {
-                let mut command = Command::new(brokers::raw_binary());
+                let mut command = Command::new(peers::raw_binary());
                 command.arg("worker");
                 command
             }
@@ -95,7 +95,7 @@ impl Worker {
 
     /// CPU time that it has used.
     pub(super) fn cpu(&self) -> Result<Duration, String> {
-        brokers::cpu(self.guard.id())
+        peers::cpu(self.guard.id())
     }
 }
 
@@ -104,14 +104,8 @@ fn sources() -> PathBuf {
 }
 
 fn java() -> Result<Command, String> {
-    let mut command = Command::new("java");
-    command.args([
-        "-Xmx512m",
-        "-Dorg.apache.logging.log4j.level=OFF",
-        "-Dlog4j2.StatusLogger.level=OFF",
-        "-cp",
-    ]);
-    command.arg(kafka::fetch()?.join("*")).arg(sources().join("Txn.java"));
+    let mut command = peers::java(&kafka::fetch()?);
+    command.arg(sources().join("Txn.java"));
     Ok(command)
 }
 
