@@ -55,6 +55,10 @@ pub(crate) enum Fate {
     Over,
 }
 
+/// A clock is never set back further than this from the furthest that it was ahead: what was begun before has its timeout so much later, and the end of a
+/// run waits for it.
+const FURTHEST_BACK: i64 = 7_200_000;
+
 /// A clock of a life: it starts anywhere and then goes steadily.
 #[derive(Clone, Copy)]
 struct Wall {
@@ -80,6 +84,9 @@ pub(crate) struct Machine {
     chance: Chance,
     medium: FaultMedium,
     wall: Wall,
+    /// How far it was set forward since the beginning, or back; and the furthest ahead.
+    set: i64,
+    furthest: i64,
     orders: UnboundedReceiver<Order>,
     dumps: Vec<Dump>,
     watching: bool,
@@ -91,7 +98,7 @@ impl Machine {
         let medium = FaultMedium::new(chance.next());
         let wall = Wall { base: EPOCH, since: Instant::now() };
         let (dumps, watching, full) = (Vec::new(), false, false);
-        Machine { world, chance, medium, wall, orders, dumps, watching, full }
+        Machine { world, chance, medium, wall, set: 0, furthest: 0, orders, dumps, watching, full }
     }
 
     /// Runs one broker after the other until it is over.
@@ -123,6 +130,11 @@ impl Machine {
         let mut base = self.wall.now().0;
         if self.world.plan.faults.clock && !self.world.is_calm() && self.chance.per_mille(300) {
             let jump = self.chance.pick(&[-7_200_000, -60_000, -1000, 1000, 60_000, 7_200_000]);
+            // Too far: it is set to the furthest again instead.
+            let too_far = self.set + jump < self.furthest - FURTHEST_BACK;
+            let jump = if too_far { self.furthest - self.set } else { jump };
+            self.set += jump;
+            self.furthest = self.furthest.max(self.set);
             base += jump;
             self.world.say(format_args!("machine: the clock jumps by {jump} ms"));
             self.world.set_jumped();
