@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: Ottla beside its peers, measured in one run, since only ratios of one run can be compared.
 
 mod data;
+mod goal;
 mod page;
 mod peers;
 mod probe;
@@ -28,8 +29,18 @@ pub(crate) fn run(bench: &Bench) -> Result<(), String> {
     }
 }
 
-/// The middle value, and the smallest and largest.
-fn spread(mut values: Vec<f64>) -> Option<(f64, f64, f64)> {
+/// The middle value, the smallest and the largest.
+type Spread = (f64, f64, f64);
+
+fn spread(mut values: Vec<f64>) -> Option<Spread> {
     values.sort_by(f64::total_cmp);
     Some((*values.get(values.len() / 2)?, *values.first()?, *values.last()?))
+}
+
+/// As it stands in tables.
+fn spread_of(spread: Option<Spread>, digits: usize) -> String {
+    match spread {
+        Some((middle, least, most)) => format!("{middle:.digits$} [{least:.digits$} - {most:.digits$}]"),
+        None => "-".to_owned(),
+    }
 }

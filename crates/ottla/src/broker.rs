@@ -14,8 +14,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// A snapshot is written after so many bytes of log: on disk for a quick restart, in memory to forget commits of long ago.
-const SNAPSHOT_EVERY: u64 = 256 << 20;
+/// In memory a snapshot is written after so many bytes of log, to forget commits of long ago.
 const SNAPSHOT_EVERY_IN_MEMORY: u64 = 64 << 20;
 
 /// Threads that read the disk for consumers.
@@ -335,8 +334,8 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
             let recent = bytes(&settings, "ottla.recent.bytes");
             let durability = durability(config.durability);
             let log = Options { durability, segment_size, recent, ..Options::disk() };
-            let options =
-                HostOptions { settings, log, cluster_id, snapshots: Snapshots::every(SNAPSHOT_EVERY) };
+            let snapshots = Snapshots::every(bytes(&settings, "ottla.snapshot.bytes") as u64);
+            let options = HostOptions { settings, log, cluster_id, snapshots };
             host::start(Arc::new(medium), options)
         }
     };

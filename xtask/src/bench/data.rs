@@ -1,6 +1,7 @@
 //! `cargo xtask bench data`: produce and fetch, Ottla beside Apache Kafka and beside a sink that is the limit, in rounds that interleave.
 //! Within a round each cell is measured on one side after the other, seconds apart, so that a slow minute strikes all of them.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use cells::{Cell, Shape, Work};
@@ -45,6 +46,9 @@ pub(crate) struct Options {
     /// Measure the programs below target/release as they are, without building them.
     #[arg(long)]
     no_build: bool,
+    /// Keep the figures of the run before, but for the shapes that are measured now.
+    #[arg(long)]
+    keep: bool,
     /// Write the figures to docs/benchmarks.md.
     #[arg(long)]
     docs: bool,
@@ -75,15 +79,16 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
         .collect();
     prepare(options, &shapes)?;
     let prepared = started.elapsed();
-    let mut bench =
-        Bench { options, kafkas: Vec::new(), figures: Figures::default(), started, too_slow: Vec::new() };
-    let mut measured = Vec::new();
-    for shape in shapes {
-        let cells = options.cells(shape);
-        bench.shape(shape, &cells)?;
-        measured.push((shape, cells));
+    let figures = if options.keep { Figures::load(&kept())? } else { Figures::default() };
+    let mut bench = Bench { options, kafkas: Vec::new(), figures, started, too_slow: Vec::new() };
+    for shape in &shapes {
+        let cells = options.cells(*shape);
+        let names: Vec<String> = shape.cells().into_iter().map(|cell| cell.name).collect();
+        bench.figures.forget(&names);
+        bench.shape(*shape, &cells);
+        bench.figures.save(&kept())?;
     }
-    let run = report::Run { options, measured, prepared, whole: started.elapsed() };
+    let run = report::Run { options, measured: shapes, prepared, whole: started.elapsed() };
     let text = report::text(&bench.figures, &run);
     println!("{text}");
     if options.docs {
@@ -91,6 +96,11 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
         super::page::write(report::TITLE, &text)?;
     }
     Ok(())
+}
+
+/// Where the figures of a run are kept for the next one.
+fn kept() -> PathBuf {
+    process::root().join("target/bench/data-figures.tsv")
 }
 
 /// Builds and fetches what is measured, and the programs that measure.
@@ -133,19 +143,18 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures a shape in all rounds. Ottla and the sinks are started anew for it.
-    fn shape(&mut self, shape: Shape, cells: &[Cell]) -> Result<(), String> {
+    /// Measures a shape in all rounds. Ottla and the sinks are started anew for it, and Apache Kafka if it failed before.
+    fn shape(&mut self, shape: Shape, cells: &[Cell]) {
         self.too_slow.clear();
         let mut sides: Vec<Side> = cells.iter().flat_map(|cell| cell.sides.iter().copied()).collect();
         sides.sort();
         sides.dedup();
-        let other = self.options.other.as_deref();
         let mut others = Vec::new();
         for side in sides {
-            if !side.is_kafka() {
-                others.push(Running::start(side, other)?);
-            } else if self.kafkas.iter().all(|kafka| kafka.side != side) {
-                self.kafkas.push(warm(Running::start(side, other)?)?);
+            if let Err(why) = self.start(side, &mut others) {
+                eprintln!("bench: {shape:?}: {} does not start: {why}", side.title());
+                let lost = cells.iter().filter(|cell| cell.sides.contains(&side));
+                lost.for_each(|cell| self.figures.failed(&cell.name, side));
             }
         }
         let rounds = shape.rounds(self.options.rounds);
@@ -155,6 +164,18 @@ impl Bench<'_> {
             }
             let seconds = self.started.elapsed().as_secs();
             eprintln!("bench: {shape:?}, round {} of {rounds} done after {seconds} s", round + 1);
+        }
+        // One that failed may never come back to itself.
+        let failed = |side| cells.iter().any(|cell| self.figures.has_failed(&cell.name, side));
+        self.kafkas.retain(|kafka| !failed(kafka.side));
+    }
+
+    fn start(&mut self, side: Side, others: &mut Vec<Running>) -> Result<(), String> {
+        let other = self.options.other.as_deref();
+        if !side.is_kafka() {
+            others.push(Running::start(side, other)?);
+        } else if self.kafkas.iter().all(|kafka| kafka.side != side) {
+            self.kafkas.push(warm(Running::start(side, other)?)?);
         }
         Ok(())
     }
@@ -167,6 +188,9 @@ impl Bench<'_> {
         for side in cell.sides.iter().cycle().skip(round % count).take(count) {
             let mut brokers = self.kafkas.iter().chain(others);
             let Some(broker) = brokers.find(|broker| broker.side == *side) else { continue };
+            if self.figures.has_failed(&cell.name, *side) {
+                continue;
+            }
             if self.too_slow.contains(&(round, *side)) && matches!(cell.work, Work::Paced { .. }) {
                 continue;
             }

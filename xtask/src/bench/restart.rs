@@ -7,7 +7,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{peers, probe, spread};
+use super::goal::{self, Bound, Goal};
+use super::{Spread, peers, probe, spread, spread_of};
 use crate::process::{self, Guard};
 
 /// Topics with 1000 partitions each.
@@ -25,8 +26,8 @@ struct Sample {
     idle_mib: f64,
 }
 
-/// Measures, and gives the table.
-pub(super) fn run(runs: usize) -> Result<String, String> {
+/// Measures. Comes back with the table of starts and that of goals.
+pub(super) fn run(runs: usize) -> Result<(String, String), String> {
     let fresh = repeat(runs, || begin(&peers::fresh("start-fresh")?, &[]).map(|(_, sample)| sample))?;
     let folder = peers::fresh("start-partitions")?;
     prepare(&folder, |broker| (0..TOPICS).try_for_each(|topic| probe::create_topic(broker, topic, 1000)))?;
@@ -39,7 +40,8 @@ pub(super) fn run(runs: usize) -> Result<String, String> {
         killed(&folder, &["--set", TAIL_BOUND])
     })?;
     fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    table(fresh, partitions, tail, scans)
+    let starts = Starts { fresh, partitions, tail, scans };
+    Ok((starts.text(), starts.goals()))
 }
 
 fn repeat(runs: usize, mut one: impl FnMut() -> Result<Sample, String>) -> Result<Vec<Sample>, String> {
@@ -115,31 +117,94 @@ fn read(path: &Path, piece: &mut [u8]) -> io::Result<()> {
     }
 }
 
-fn table(
+/// The kinds of starts, each with its samples.
+struct Starts {
     fresh: Vec<Sample>,
     partitions: Vec<Sample>,
     tail: Vec<Sample>,
+    /// Milliseconds of a raw scan before each start with a tail.
     scans: Vec<f64>,
-) -> Result<String, String> {
-    let mut text = "| start | exec to first answer, ms | idle memory, MiB | beside the raw scan |\n\
-                    | --- | ---: | ---: | ---: |\n"
-        .to_owned();
-    let ratios = tail.iter().zip(&scans).map(|(sample, scan)| sample.answer_ms / scan).collect();
-    let ratio = spread(ratios).map(|(ratio, least, most)| format!("{ratio:.2} [{least:.2} - {most:.2}]"));
-    let rows = [
-        ("no data", fresh, String::new()),
-        ("10,000 partitions, after kill -9", partitions, String::new()),
-        ("500 MiB of tail, after kill -9", tail, ratio.unwrap_or_default()),
-    ];
-    for (name, samples, ratio) in rows {
-        let times = spread(samples.iter().map(|sample| sample.answer_ms).collect());
-        let memory = spread(samples.iter().map(|sample| sample.idle_mib).collect());
-        let (Some((time, fastest, slowest)), Some((memory, ..))) = (times, memory) else { continue };
-        text.push_str(&format!(
-            "| {name} | {time:.1} [{fastest:.1} - {slowest:.1}] | {memory:.1} | {ratio} |\n"
-        ));
+}
+
+impl Starts {
+    /// A start by the raw scan before it.
+    fn by_scan(&self) -> Option<Spread> {
+        spread(self.tail.iter().zip(&self.scans).map(|(sample, scan)| sample.answer_ms / scan).collect())
     }
-    let (scan, least, most) = spread(scans).ok_or("no scans")?;
-    text.push_str(&format!("| raw scan of those segments | {scan:.1} [{least:.1} - {most:.1}] | | 1 |\n"));
-    Ok(text)
+
+    fn text(&self) -> String {
+        let mut text = "| start | exec to first answer, ms | idle memory, MiB | by the raw scan |\n\
+                        | --- | ---: | ---: | ---: |\n"
+            .to_owned();
+        for (name, samples, ratio) in [
+            ("no data", &self.fresh, None),
+            ("10,000 partitions, after kill -9", &self.partitions, None),
+            ("500 MiB of tail, after kill -9", &self.tail, self.by_scan()),
+        ] {
+            let ratio = ratio.map_or(String::new(), |ratio| spread_of(Some(ratio), 2));
+            let (time, memory) = (spread_of(answers(samples), 1), spread_of(memory(samples), 1));
+            text.push_str(&format!("| {name} | {time} | {memory} | {ratio} |\n"));
+        }
+        let scan = spread_of(spread(self.scans.clone()), 1);
+        text + &format!("| raw scan of those segments | {scan} | | 1 |\n")
+    }
+
+    fn goals(&self) -> String {
+        let goal = |name, what: &str, most, value| Goal {
+            name,
+            what: what.to_owned(),
+            bound: Bound::AtMost(most),
+            value,
+        };
+        goal::table(&[
+            goal("G6", "exec to first answer, ms", 20.0, answers(&self.fresh)),
+            goal("G6", "idle memory, MiB", 10.0, memory(&self.fresh)),
+            goal(
+                "G6",
+                "exec to first answer with 10,000 partitions, after kill -9, ms",
+                300.0,
+                answers(&self.partitions),
+            ),
+            goal("G6", "idle memory with 10,000 partitions, MiB", 150.0, memory(&self.partitions)),
+            goal(
+                "G7",
+                "exec to first answer after kill -9 with a full tail, by a raw scan",
+                1.5,
+                self.by_scan(),
+            ),
+        ])
+    }
+}
+
+fn answers(samples: &[Sample]) -> Option<Spread> {
+    spread(samples.iter().map(|sample| sample.answer_ms).collect())
+}
+
+fn memory(samples: &[Sample]) -> Option<Spread> {
+    spread(samples.iter().map(|sample| sample.idle_mib).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_held_against_the_scan_before_it() {
+        let samples =
+            |times: &[f64]| times.iter().map(|time| Sample { answer_ms: *time, idle_mib: 12.0 }).collect();
+        let starts = Starts {
+            fresh: samples(&[8.0]),
+            partitions: samples(&[30.0]),
+            tail: samples(&[300.0, 800.0, 400.0]),
+            scans: vec![300.0, 400.0, 500.0],
+        };
+        assert_eq!(starts.by_scan(), Some((1.0, 0.8, 2.0)));
+        assert!(starts.goals().ends_with("| at most 1.5 | 1.00 [0.80 - 2.00] | met |\n"));
+        assert!(
+            starts.goals().contains("idle memory, MiB | at most 10 | 12.00 [12.00 - 12.00] | **missed** |")
+        );
+        assert!(
+            starts.text().contains("| 400.0 [300.0 - 800.0] | 12.0 [12.0 - 12.0] | 1.00 [0.80 - 2.00] |")
+        );
+    }
 }

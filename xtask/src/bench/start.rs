@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::peers::{self, Peer};
-use super::{probe, restart, spread};
+use super::{page, probe, restart, spread, spread_of};
 use crate::process::{self, Guard};
 
 /// How often to measure.
@@ -29,7 +29,8 @@ struct Sample {
 pub(super) fn run(options: &Options) -> Result<(), String> {
     if options.own {
         crate::e2e::build_ottla()?;
-        println!("{}", restart::run(options.runs)?);
+        let (starts, goals) = restart::run(options.runs)?;
+        println!("{starts}\n{goals}");
         return Ok(());
     }
     peers::prepare()?;
@@ -42,9 +43,10 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
         }
     }
     let table = table(&samples)?;
-    let starts = restart::run(options.runs)?;
-    println!("{table}\n{starts}");
-    if options.docs { write(&table, &starts, options.runs) } else { Ok(()) }
+    let (starts, goals) = restart::run(options.runs)?;
+    let text = text(&table, &starts, &goals, options.runs);
+    println!("{text}");
+    if options.docs { page::write("Start", &text) } else { Ok(()) }
 }
 
 fn measure(peer: Peer) -> Result<Sample, String> {
@@ -73,27 +75,25 @@ fn table(samples: &[(Peer, Vec<Sample>)]) -> Result<String, String> {
                     | --- | ---: | ---: | ---: |\n"
         .to_owned();
     for (peer, taken) in samples {
-        let times = spread(taken.iter().map(|sample| sample.first_record_ms).collect());
-        let memory = spread(taken.iter().map(|sample| sample.idle_mib).collect());
-        let (Some((time, fastest, slowest)), Some((memory, ..))) = (times, memory) else { continue };
+        let time = spread_of(spread(taken.iter().map(|sample| sample.first_record_ms).collect()), 1);
+        let memory = spread_of(spread(taken.iter().map(|sample| sample.idle_mib).collect()), 1);
         let size = peer.size()? as f64 / f64::from(1 << 20);
-        let title = peer.title();
-        text.push_str(&format!(
-            "| {title} | {time:.1} [{fastest:.1} - {slowest:.1}] | {memory:.1} | {size:.1} |\n"
-        ));
+        text.push_str(&format!("| {} | {time} | {memory} | {size:.1} |\n", peer.title()));
     }
     Ok(text)
 }
 
-fn write(table: &str, starts: &str, runs: usize) -> Result<(), String> {
-    let text = format!(
+fn text(table: &str, starts: &str, goals: &str, runs: usize) -> String {
+    let hand = page::by_hand("start");
+    format!(
         "`cargo xtask bench start --runs {runs} --docs`: a client connects as soon as it can, asks Metadata for a topic that does not\n\
          exist yet, and produces one record with acks=all. Memory is what is resident one second later. Ottla on disk answers\n\
          after fdatasync; Apache Kafka answers from the page cache, and its size is that of its jars without a Java runtime.\n\n\
          {table}\n\
          Ottla alone, until a client that connects as soon as it can has an answer to ApiVersions. The raw scan reads the same segment\n\
          files from front to back in pieces of 1 MiB, past the page cache, right before each start.\n\n\
-         {starts}"
-    );
-    super::page::write("Start", &text)
+         {starts}\n\
+         {goals}\n\
+         {hand}"
+    )
 }

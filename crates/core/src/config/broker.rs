@@ -182,6 +182,12 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
     ),
     fixed("ottla.runs.max", Kind::Int(2, i32::MAX), "128", "runs; small ones are merged when there are more"),
     fixed(
+        "ottla.snapshot.bytes",
+        Kind::Long(1 << 20, i64::MAX),
+        "268435456",
+        "bytes of log after which a snapshot is written; with fewer a start has less to read",
+    ),
+    fixed(
         "ottla.tail.max.batches",
         Kind::Int(1, i32::MAX),
         "1000000",

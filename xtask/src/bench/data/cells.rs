@@ -17,7 +17,7 @@ pub(super) enum Shape {
     P4,
     /// 10,000 partitions of which one in fifty is written to, beside 10.
     P5,
-    /// Producing while somebody reads a backlog.
+    /// Producing while a backlog is read, while what is produced is rewritten, while snapshots are written.
     P6,
     /// One record after the other, from the producer to a consumer that waits.
     P7,
@@ -52,7 +52,7 @@ impl Shape {
             Shape::P3 => "P3: 100 partitions, 4 producers and 4 consumers, at fixed rates",
             Shape::P4 => "P4: records with keys, over many partitions",
             Shape::P5 => "P5: 10,000 partitions, 2 in 100 active, beside 10",
-            Shape::P6 => "P6: a backlog is read meanwhile",
+            Shape::P6 => "P6: produce while something else goes on",
             Shape::P7 => "P7: end to end, one record at a time",
             Shape::Fetch => "Fetch",
             Shape::Clients => "Kafka's tools and librdkafka",
@@ -65,6 +65,8 @@ impl Shape {
         match self {
             Shape::P9 => asked.min(1),
             Shape::P5 | Shape::Clients => asked.min(2),
+            // Each is a pair, with and without, and p99 needs many.
+            Shape::P6 => asked * 2,
             _ => asked,
         }
     }
@@ -88,7 +90,7 @@ impl Shape {
                 one("keys, 1,000 partitions, 50 in each request", Work::Produce(keyed(1000, 50)), &PRODUCE),
             ],
             Shape::P5 => p5(),
-            Shape::P6 => vec![one(DRAIN, Work::Drain, &[Side::OttlaDisk, Side::OttlaOs, Side::KafkaCache])],
+            Shape::P6 => p6(),
             Shape::P7 => vec![one("end to end", Work::Single, &PAIRS)],
             Shape::Fetch => fetch(),
             Shape::Clients => clients(),
@@ -107,7 +109,10 @@ pub(super) const TENTH_SYNCED: &str = "a tenth of Kafka's rate, synced";
 pub(super) const TENTH_CACHED: &str = "a tenth of Kafka's rate, page cache";
 pub(super) const MANY: &str = "1 KiB to 200 of 10,000 partitions";
 pub(super) const FEW: &str = "1 KiB to 10 partitions";
-pub(super) const DRAIN: &str = "500 requests of 16 KiB a second";
+pub(super) const ALONE: &str = "a third of the limit, nothing else";
+pub(super) const BACKLOG: &str = "a third of the limit, a backlog is read";
+pub(super) const REWRITTEN: &str = "a third of the limit, all is rewritten";
+pub(super) const SNAPSHOTS: &str = "a third of the limit, snapshots all the time";
 pub(super) const TAIL: &str = "fetch what was just written";
 pub(super) const WARM: &str = "fetch 256 MiB again and again";
 pub(super) const COLD: &str = "fetch 512 MiB from the disk";
@@ -122,6 +127,8 @@ pub(super) fn rate_name(rate: u32) -> String {
 
 const SMALL: Load = Load { record: 100, batch: 8 << 10, ..Load::ONE };
 const LARGE: Load = Load { batch: 1 << 20, in_flight: 4, ..Load::ONE };
+/// A paced client does not wait for answers: what is in flight is what a slow broker lets pile up.
+const PACED: Load = Load { in_flight: 1000, ..Load::ONE };
 const REQUEST: Load = Load { batch: 1024, in_flight: 1, ..Load::ONE };
 
 /// Sides for what is produced: synced, from the page cache, and the limits of both.
@@ -145,9 +152,7 @@ fn p2() -> Vec<Cell> {
 }
 
 fn quiet() -> Vec<Cell> {
-    // A paced client does not wait for answers: what is in flight is what a slow broker lets pile up.
-    let paced = Load { in_flight: 1000, ..Load::ONE };
-    let tenth = |side| Work::Paced { load: paced, rate: Rate::TenthOf(BATCHES_AGAIN, side), consumers: 0 };
+    let tenth = |side| Work::Paced { load: PACED, rate: Rate::part(10, BATCHES_AGAIN, side), consumers: 0 };
     vec![
         Cell::new(UNLOADED, Work::Produce(REQUEST), &PRODUCE),
         Cell::new(BATCHES_AGAIN, Work::Produce(Load::ONE), &PAIRS),
@@ -175,6 +180,21 @@ fn p5() -> Vec<Cell> {
     vec![
         Cell::new(MANY, Work::Produce(many), &sides),
         Cell::new(FEW, Work::Produce(Load { partitions: 10, ..load }), &sides),
+    ]
+}
+
+/// The rate is the same for all, those that do something else beside included.
+fn p6() -> Vec<Cell> {
+    const LIMIT: &str = "16 KiB batches, the limit";
+    let rate = Rate::part(3, LIMIT, Side::Sink);
+    let paced = Work::Paced { load: PACED, rate, consumers: 0 };
+    let all = [Side::OttlaDisk, Side::OttlaOs, Side::KafkaCache];
+    vec![
+        Cell::new(LIMIT, Work::Produce(Load::ONE), &[Side::Sink]),
+        Cell::new(ALONE, paced.clone(), &all),
+        Cell::new(BACKLOG, Work::Backlog { load: PACED, rate }, &all),
+        Cell::new(REWRITTEN, paced.clone(), &[Side::OttlaRewrites]),
+        Cell::new(SNAPSHOTS, paced, &[Side::OttlaSnapshots]),
     ]
 }
 
@@ -230,8 +250,14 @@ impl Load {
 pub(super) enum Rate {
     /// 10^6 bytes of batches a second.
     Megabytes(u32),
-    /// Requests a second: a tenth of what that side did in that cell so far.
-    TenthOf(&'static str, Side),
+    /// Requests a second: one in so many of what that side did in that cell so far.
+    PartOf { parts: u32, cell: &'static str, side: Side },
+}
+
+impl Rate {
+    fn part(parts: u32, cell: &'static str, side: Side) -> Rate {
+        Rate::PartOf { parts, cell, side }
+    }
 }
 
 /// A stock client.
@@ -260,8 +286,8 @@ pub(super) enum Work {
     Paced { load: Load, rate: Rate, consumers: u32 },
     /// Fetch so many bytes that were produced before, out of the page cache or off the disk.
     Fetch { preload: u64, cold: bool },
-    /// Produce at a rate, first alone and then while a backlog is read.
-    Drain,
+    /// Produce at a rate while a backlog is read off the disk, as fast as that goes.
+    Backlog { load: Load, rate: Rate },
     /// One record after the other, from the producer to the consumer.
     Single,
     /// Produce at a rate for a long time, with retention that deletes.

@@ -1,12 +1,13 @@
 //! What was measured: for each cell, side and round the figures that a load program printed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use clap::ValueEnum;
 
 use super::sides::Side;
-use crate::bench::spread;
-
-/// Middle, least, most.
-pub(super) type Spread = (f64, f64, f64);
+use crate::bench::{Spread, spread};
 
 /// The figures of one measurement by name; times in microseconds, `*_cpu` in seconds.
 #[derive(Clone, Default)]
@@ -43,8 +44,6 @@ impl Sample {
             Figure::CpuPerRequest => per("broker_cpu", "requests", 1e6),
             Figure::ClientPerGigabyte => per("client_cpu", "bytes", 1e9),
             Figure::Share => Some(of("requests")? / of("seconds")? / of("offered")?),
-            Figure::Times(name, by) => per(name, by, 1.0),
-            Figure::Millis(name) => of(name).map(|micros| micros / 1e3),
             Figure::Named(name) => of(name),
         }
     }
@@ -66,10 +65,6 @@ pub(super) enum Figure {
     ClientPerGigabyte,
     /// Of the requests that a rate asked for, those that were answered in time.
     Share,
-    /// One by the other, as the load program printed them.
-    Times(&'static str, &'static str),
-    /// A time in milliseconds.
-    Millis(&'static str),
     /// As the load program printed it.
     Named(&'static str),
 }
@@ -93,7 +88,58 @@ impl Figures {
         self.failed.insert((cell.to_owned(), side));
     }
 
-    /// Measurements that failed at least once.
+    /// What failed is not tried again.
+    pub(super) fn has_failed(&self, cell: &str, side: Side) -> bool {
+        self.failed.contains(&(cell.to_owned(), side))
+    }
+
+    pub(super) fn has(&self, cell: &str) -> bool {
+        self.samples.keys().chain(&self.failed).any(|(found, _)| found == cell)
+    }
+
+    /// Forgets all that was measured of these cells.
+    pub(super) fn forget(&mut self, cells: &[String]) {
+        self.samples.retain(|(cell, _), _| !cells.contains(cell));
+        self.failed.retain(|(cell, _)| !cells.contains(cell));
+    }
+
+    /// Writes a line for each measurement: cell, side, round, figures.
+    pub(super) fn save(&self, file: &Path) -> Result<(), String> {
+        let name =
+            |side: &Side| side.to_possible_value().map_or(String::new(), |side| side.get_name().to_owned());
+        let mut text = String::new();
+        for ((cell, side), rounds) in &self.samples {
+            for (round, Sample(pairs)) in rounds {
+                let pairs: Vec<String> =
+                    pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                text.push_str(&format!("{cell}\t{}\t{round}\t{}\n", name(side), pairs.join(" ")));
+            }
+        }
+        for (cell, side) in &self.failed {
+            text.push_str(&format!("{cell}\t{}\tfailed\t\n", name(side)));
+        }
+        fs::write(file, text).map_err(|e| format!("cannot write {}: {e}", file.display()))
+    }
+
+    pub(super) fn load(file: &Path) -> Result<Figures, String> {
+        let text =
+            fs::read_to_string(file).map_err(|e| format!("no figures to keep in {}: {e}", file.display()))?;
+        let mut figures = Figures::default();
+        for line in text.lines() {
+            let odd = || format!("{}: {line}", file.display());
+            let [cell, side, round, pairs] = line.split('\t').collect::<Vec<_>>()[..] else {
+                return Err(odd());
+            };
+            let side = Side::from_str(side, false)?;
+            match round {
+                "failed" => figures.failed(cell, side),
+                _ => figures.add(cell, side, round.parse().map_err(|_| odd())?, Sample::read(pairs)?),
+            }
+        }
+        Ok(figures)
+    }
+
+    /// Measurements that failed.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
         self.failed.iter().map(|(cell, side)| format!("{cell} on {}", side.title()))
     }
@@ -134,6 +180,22 @@ mod tests {
         let ratio = figures.ratio(("cell", Side::OttlaOs), ("cell", Side::KafkaCache), Figure::Requests);
         assert_eq!(ratio, Some((2.0, 0.5, 3.0)));
         assert!(figures.of("cell", Side::Sink, Figure::Requests).is_none());
+    }
+
+    #[test]
+    fn figures_are_kept_but_for_what_is_measured_again() {
+        let file = std::env::temp_dir().join(format!("ottla-figures-{}", std::process::id()));
+        let mut figures = Figures::default();
+        figures.add("one", Side::OttlaDisk, 2, Sample::read("requests=3 seconds=0.5").unwrap());
+        figures.add("two", Side::Sink, 0, Sample::read("requests=1 p99=7").unwrap());
+        figures.failed("two", Side::KafkaCache);
+        figures.save(&file).unwrap();
+        let mut found = Figures::load(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        assert_eq!(found.of("one", Side::OttlaDisk, Figure::Requests), Some((6.0, 6.0, 6.0)));
+        assert!(found.has("two") && found.has_failed("two", Side::KafkaCache));
+        found.forget(&["two".to_owned()]);
+        assert!(found.has("one") && !found.has("two"));
     }
 
     #[test]

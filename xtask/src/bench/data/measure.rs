@@ -1,13 +1,13 @@
 //! One cell on one side: the topic, the load program, its line of figures.
 
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::Pace;
 use super::cells::{Cell, Load, Rate, Work};
 use super::clients;
-use super::figures::{Figure, Figures, P99, Sample};
+use super::figures::{Figure, Figures, Sample};
 use super::sides::Running;
 use crate::bench::peers::raw_binary;
 use crate::process::{self, Guard};
@@ -45,7 +45,7 @@ pub(super) fn measure(
 impl Case<'_> {
     fn work(&self, work: &Work, before: &Figures) -> Result<Sample, String> {
         let partitions = match work {
-            Work::Produce(load) | Work::Paced { load, .. } => load.partitions,
+            Work::Produce(load) | Work::Paced { load, .. } | Work::Backlog { load, .. } => load.partitions,
             _ => 1,
         };
         let config = match work {
@@ -57,7 +57,7 @@ impl Case<'_> {
             Work::Produce(load) => finish(&mut self.produce(load), self.pace),
             Work::Paced { load, rate, consumers } => self.paced(load, *rate, *consumers, before),
             Work::Fetch { preload, cold } => self.fetch(*preload, *cold),
-            Work::Drain => self.drain(),
+            Work::Backlog { load, rate } => self.backlog(load, *rate, before),
             Work::Single => finish(&mut self.program("single"), self.pace),
             Work::Retention => self.retention(),
             Work::ProduceWith { client, record } => clients::produce(self, *client, *record),
@@ -100,23 +100,27 @@ impl Case<'_> {
     }
 
     fn paced(&self, load: &Load, rate: Rate, consumers: u32, before: &Figures) -> Result<Sample, String> {
-        let rate = match rate {
-            Rate::Megabytes(megabytes) => f64::from(megabytes) * 1e6 / f64::from(load.batch),
-            Rate::TenthOf(cell, side) => match before.of(cell, side, Figure::Requests) {
-                Some((middle, ..)) => middle / 10.0,
-                None => return Err(format!("the rate is a tenth of that of \"{cell}\", which has none")),
-            },
-        };
-        let mut command = self.produce(load);
-        command.arg(format!("rate={rate}"));
         let mut follow = self.program("fetch");
         follow.args([format!("connections={consumers}"), format!("partitions={}", load.partitions)]);
         follow.arg("follow=1");
         let followers = consumers > 0 && !self.broker.side.is_sink();
         let follower = followers.then(|| Guard::start(&mut quiet(follow))).transpose()?;
-        let sample = finish(&mut command, self.pace);
+        let sample = self.at_rate(load, rate, before);
         drop(follower);
-        let mut sample = sample?;
+        sample
+    }
+
+    fn at_rate(&self, load: &Load, rate: Rate, before: &Figures) -> Result<Sample, String> {
+        let rate = match rate {
+            Rate::Megabytes(megabytes) => f64::from(megabytes) * 1e6 / f64::from(load.batch),
+            Rate::PartOf { parts, cell, side } => match before.of(cell, side, Figure::Requests) {
+                Some((middle, ..)) => middle / f64::from(parts),
+                None => return Err(format!("the rate is a part of that of \"{cell}\", which has none")),
+            },
+        };
+        let mut command = self.produce(load);
+        command.arg(format!("rate={rate}"));
+        let mut sample = finish(&mut command, self.pace)?;
         sample.set("offered", rate);
         Ok(sample)
     }
@@ -143,6 +147,7 @@ impl Case<'_> {
         self.preload(&self.topic, preload)?;
         let mut command = self.program("fetch");
         if cold {
+            rustix::fs::sync();
             self.broker.forget_pages();
             // Once through, from the first byte on; the sink has no end, and a time instead.
             if !self.broker.side.is_sink() {
@@ -153,33 +158,41 @@ impl Case<'_> {
         finish(&mut command, self.pace)
     }
 
-    /// Comes back with the figures of the second part, beside them those of the first and the rate of reading.
-    fn drain(&self) -> Result<Sample, String> {
+    /// Produces while 256 MiB of another topic are read off the disk, over and over.
+    fn backlog(&self, load: &Load, rate: Rate, before: &Figures) -> Result<Sample, String> {
+        const CALM: Duration = Duration::from_millis(300);
         let backlog = format!("{}-backlog", self.topic);
         self.broker.create(&backlog, 1, "")?;
-        let outcome = self.preload(&backlog, 512 << 20).and_then(|_| {
-            let paced = || {
-                let mut command = self.produce(&Load { in_flight: 1000, ..Load::ONE });
-                command.arg("rate=500");
-                command
-            };
-            let quiet = finish(&mut paced(), self.pace)?;
-            let mut read = self.program("fetch");
-            read.args([format!("topic={backlog}"), format!("warm={}", self.pace.warm / 2)]);
-            read.arg(format!("millis={}", self.pace.millis + self.pace.warm / 2));
-            let reading = std::thread::scope(|scope| {
-                let reader = scope.spawn(|| finish(&mut read, self.pace));
-                let sample = finish(&mut paced(), self.pace);
+        let outcome = self.preload(&backlog, 256 << 20).and_then(|_| {
+            rustix::fs::sync();
+            std::thread::sleep(CALM);
+            let done = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let reader = scope.spawn(|| self.drain(&backlog, &done));
+                let sample = self.at_rate(load, rate, before);
+                done.store(true, Ordering::Relaxed);
                 let read = reader.join().unwrap_or_else(|_| Err("the reader panicked".to_owned()));
-                Ok::<_, String>((sample?, read?))
-            });
-            let (mut sample, read) = reading?;
-            sample.set("quiet_p99", quiet.get(P99).unwrap_or_default());
-            sample.set("drained", read.get(Figure::Megabytes).unwrap_or_default());
-            Ok(sample)
+                let mut sample = sample?;
+                sample.set("drained", read?);
+                Ok(sample)
+            })
         });
         self.broker.delete(&backlog)?;
         outcome
+    }
+
+    /// Reads the topic from the start to the end, off the disk, until it is `done`. Comes back with MB/s.
+    fn drain(&self, backlog: &str, done: &AtomicBool) -> Result<f64, String> {
+        let (mut bytes, mut seconds) = (0.0, 0.0);
+        while !done.load(Ordering::Relaxed) {
+            self.broker.forget_pages();
+            let mut read = self.program("fetch");
+            read.args(["millis=0", "warm=0"]).arg(format!("topic={backlog}")).arg(format!("max={}", 1 << 20));
+            let sample = finish(&mut read, self.pace)?;
+            bytes += sample.get(Figure::Named("bytes")).unwrap_or_default();
+            seconds += sample.get(Figure::Named("seconds")).unwrap_or_default();
+        }
+        Ok(bytes / seconds / 1e6)
     }
 
     fn retention(&self) -> Result<Sample, String> {

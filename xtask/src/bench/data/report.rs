@@ -3,39 +3,49 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::cells::{Cell, Shape};
-use super::figures::{Figure, Figures, P50, P99, Spread};
+use super::cells::{self, Cell, Shape};
+use super::figures::{Figure, Figures, P50, P99};
 use super::sides::Side;
 use super::{goals, plot};
+use crate::bench::{page, spread_of};
 
 pub(super) const TITLE: &str = "Produce and fetch";
 
 /// What is told beside the figures.
 pub(super) struct Run<'a> {
     pub(super) options: &'a super::Options,
-    pub(super) measured: Vec<(Shape, Vec<Cell>)>,
+    /// The shapes of this run; there may be figures of others from the one before.
+    pub(super) measured: Vec<Shape>,
     pub(super) prepared: Duration,
     pub(super) whole: Duration,
 }
 
 pub(super) fn text(figures: &Figures, run: &Run<'_>) -> String {
     let mut text = opening(run);
-    let _ = write!(text, "\n### Goals\n\n{GOALS}\n{}", goals::table(figures));
-    for (shape, cells) in &run.measured {
+    let _ = write!(text, "\n### Goals\n\n{GOALS}\n{}\n{}", goals::table(figures), page::by_hand("goals"));
+    for shape in Shape::ALL {
+        let mut cells = shape.cells();
+        cells.retain(|cell| figures.has(&cell.name));
+        if cells.is_empty() {
+            continue;
+        }
+        let cells = &cells[..];
         let _ = write!(text, "\n### {}\n\n", shape.title());
-        if let Some(note) = note(*shape) {
+        if let Some(note) = note(shape) {
             let _ = write!(text, "{note}\n\n");
         }
-        if *shape == Shape::P3 {
+        if shape == Shape::P3 {
             text.push_str(&plot::images());
         }
         let _ = write!(text, "{}\n{}", ratios(figures, cells), values(figures, cells));
+        if shape == Shape::P6 {
+            text.push_str(&beside(figures));
+        }
         text.push_str(&more(figures, cells));
     }
     let failures: Vec<String> = figures.failures().collect();
     if !failures.is_empty() {
-        let _ =
-            write!(text, "\nFailed at least once, and missing from the medians: {}.\n", failures.join("; "));
+        let _ = write!(text, "\nFailed, and was not tried again: {}.\n", failures.join("; "));
     }
     text
 }
@@ -44,11 +54,18 @@ const GOALS: &str = "Ratios are taken within a round, seconds apart; the value i
 
 fn opening(run: &Run<'_>) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    let super::Options { rounds, millis, sustained, .. } = run.options;
+    let super::Options { rounds, millis, sustained, keep, .. } = run.options;
+    let measured: Vec<String> = run.measured.iter().map(|shape| format!("{shape:?}")).collect();
+    let kept = match keep {
+        true => {
+            format!("That is the run of {}; the others were measured in one before.\n\n", measured.join(", "))
+        }
+        false => String::new(),
+    };
     format!(
         "`cargo xtask bench data --docs`: {rounds} rounds of {millis} ms for each figure (one of {sustained} s with retention) on {cores} cores, load\n\
          and broker on the same; {} s in all, {} s of which built things. All brokers stay up; each cell is measured on one after the other\n\
-         before the next cell, beginning with another one in each round. Every producer is idempotent and asks for acks=all.\n\n\
+         before the next cell, beginning with another one in each round. Every producer is idempotent and asks for acks=all.\n\n{kept}\
          Synced means: Ottla as it comes, which answers after fdatasync, and Apache Kafka 4.4.0 with `log.flush.interval.messages=1`, which\n\
          flushes each append before it answers. From the page cache means: Ottla with `--durability os`, and Apache Kafka as it comes. Apache Kafka\n\
          has 512 MiB of heap. The limit is a sink in the same raw frames: it reads, compares every checksum, makes all that has arrived\n\
@@ -74,8 +91,10 @@ fn note(shape: Shape) -> Option<&'static str> {
         ),
         Shape::P5 => Some("A request is one record to one partition; four producers, 16 in flight each."),
         Shape::P6 => Some(
-            "First 500 requests a second alone, then the same while a consumer reads 512 MiB of another partition from the start, as fast\n\
-             as it can, again and again.",
+            "Requests of 16 KiB at a third of the rate that the synced sink has with five in flight. Each round measures it with nothing else, then\n\
+             while a consumer reads 256 MiB of another topic off the disk, over and over, as fast as that goes; on an Ottla that may leave 4,000\n\
+             batches unsorted, so that all that comes in is rewritten as fast as it comes, a thousand batches at a time; and on an Ottla with\n\
+             10,000 partitions that begins a snapshot after each 4 MiB of log instead of 256.",
         ),
         Shape::P7 => Some(
             "A consumer waits at the end of a partition; a record of 1 KiB is sent; the time ends when the consumer has it. Then the next.",
@@ -164,11 +183,25 @@ fn values(figures: &Figures, cells: &[Cell]) -> String {
     text
 }
 
+/// P6: p99 with something else by p99 without, taken in the same round.
+fn beside(figures: &Figures) -> String {
+    let mut text = "\n| beside | broker | p99 by that of nothing else |\n| --- | --- | ---: |\n".to_owned();
+    for (what, cell, side, quiet) in [
+        ("a backlog is read", cells::BACKLOG, Side::OttlaDisk, Side::OttlaDisk),
+        ("a backlog is read", cells::BACKLOG, Side::OttlaOs, Side::OttlaOs),
+        ("a backlog is read", cells::BACKLOG, Side::KafkaCache, Side::KafkaCache),
+        ("all is rewritten", cells::REWRITTEN, Side::OttlaRewrites, Side::OttlaDisk),
+        ("snapshots all the time", cells::SNAPSHOTS, Side::OttlaSnapshots, Side::OttlaDisk),
+    ] {
+        let ratio = figures.ratio((cell, side), (cells::ALONE, quiet), P99);
+        let _ = writeln!(text, "| {what} | {} | {} |", side.title(), spread_of(ratio, 2));
+    }
+    text
+}
+
 /// Figures that only some cells have.
 fn more(figures: &Figures, cells: &[Cell]) -> String {
-    const MORE: [(&str, Figure, usize); 4] = [
-        ("p99 alone, ms", Figure::Millis("quiet_p99"), 2),
-        ("p99 by that alone", Figure::Times("p99", "quiet_p99"), 2),
+    const MORE: [(&str, Figure, usize); 2] = [
         ("read meanwhile, MB/s", Figure::Named("drained"), 0),
         ("disk at the end, MiB", Figure::Named("disk"), 0),
     ];
@@ -188,12 +221,4 @@ fn more(figures: &Figures, cells: &[Cell]) -> String {
         }
     }
     if text.is_empty() { text } else { format!("\n{text}") }
-}
-
-/// A middle value with the least and the most.
-pub(super) fn spread_of(spread: Option<Spread>, digits: usize) -> String {
-    match spread {
-        Some((middle, least, most)) => format!("{middle:.digits$} [{least:.digits$} - {most:.digits$}]"),
-        None => "-".to_owned(),
-    }
 }

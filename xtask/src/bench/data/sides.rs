@@ -20,6 +20,10 @@ pub(super) enum Side {
     OttlaOs,
     /// Apache Kafka as it comes: acknowledged from the page cache.
     KafkaCache,
+    /// Ottla, synced, with a tail so short that everything is rewritten at once.
+    OttlaRewrites,
+    /// Ottla, synced, with 10,000 partitions and a snapshot after every 4 MiB of log.
+    OttlaSnapshots,
     /// The build of Ottla that --other names, synced.
     OtherDisk,
     /// The build of Ottla that --other names, from the page cache.
@@ -41,6 +45,8 @@ impl Side {
             Side::KafkaFlush => "Kafka, flushed",
             Side::OttlaOs => "Ottla, page cache",
             Side::KafkaCache => "Kafka, page cache",
+            Side::OttlaRewrites => "Ottla, synced, short tail",
+            Side::OttlaSnapshots => "Ottla, synced, a snapshot each 4 MiB",
             Side::OtherDisk => "the other Ottla, synced",
             Side::OtherOs => "the other Ottla, page cache",
             Side::Sink => "sink, synced",
@@ -105,6 +111,9 @@ impl Running {
             if side.is_sink() { format!("null@127.0.0.1:{port}") } else { format!("127.0.0.1:{port}") };
         let running = Running { side, address, process: guard.id(), folder, _alive: Alive::Child(guard) };
         peers::await_answer(port, side.is_sink(), side.title())?;
+        if side == Side::OttlaSnapshots {
+            running.create("many", 10_000, "")?;
+        }
         Ok(running)
     }
 
@@ -137,9 +146,8 @@ impl Running {
         size_of(&self.folder)
     }
 
-    /// Tells the system to forget the pages of all its files, which must be on the disk.
+    /// Tells the system to forget those pages of all its files that are on the disk.
     pub(super) fn forget_pages(&self) {
-        rustix::fs::sync();
         each_file(&self.folder, &mut |path| {
             if let Ok(file) = fs::File::open(path) {
                 // Advice only: what cannot be forgotten stays.
@@ -193,7 +201,13 @@ fn command(side: Side, port: u16, folder: &Path, other: Option<&Path>) -> Result
 
 fn ottla(side: Side, port: u16, data: &str, other: Option<&Path>) -> Result<Command, String> {
     let durability = if matches!(side, Side::OttlaOs | Side::OtherOs) { "os" } else { "disk" };
-    let more = ["--http", "off", "--durability", durability, "--data", data];
+    let mut more = vec!["--http", "off", "--durability", durability, "--data", data];
+    match side {
+        // Half of it is rewritten, a quarter at once.
+        Side::OttlaRewrites => more.extend(["--set", "ottla.tail.max.batches=4000"]),
+        Side::OttlaSnapshots => more.extend(["--set", "ottla.snapshot.bytes=4194304"]),
+        _ => {}
+    }
     let ours = peers::ottla(port, &more)?;
     if !side.is_other() {
         return Ok(ours);

@@ -7,6 +7,8 @@ use super::Cell;
 use super::brokers::Side;
 use super::figures::{Figures, Spread, Summary};
 use super::workers::Client;
+use crate::bench::goal::{self, Bound, Goal};
+use crate::bench::page;
 
 pub(super) const TITLE: &str = "Transactions";
 
@@ -30,6 +32,7 @@ pub(super) fn text(figures: &Figures, run: &Run) -> String {
         }
     }
     text.push_str(&limit(figures));
+    text.push_str(&goals(figures));
     text.push_str(&small(figures));
     if figures.failures() > 0 {
         let _ = write!(
@@ -129,6 +132,20 @@ fn limit(figures: &Figures) -> String {
          | client, version | producers | records | Ottla, txn/s | whole, ms | limit, txn/s | whole, ms | share |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n{rows}"
     )
+}
+
+fn goals(figures: &Figures) -> String {
+    let goal = |producers, bound| {
+        let cell = Cell { client: Client::Raw, version: 2, producers, records: 1 };
+        let what = format!("raw frames, version 2, one record, {producers} producers: rate by the limit");
+        Goal {
+            name: "G5",
+            what,
+            bound: Bound::AtLeast(bound),
+            value: figures.ratio(cell, Side::OttlaDisk, Side::Null),
+        }
+    };
+    format!("\n{}\n{}", goal::table(&[goal(1, 0.6), goal(16, 0.5)]), page::by_hand("transactions"))
 }
 
 /// The peers with librdkafka and one producer.
