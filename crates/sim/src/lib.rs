@@ -25,6 +25,7 @@ mod transactor;
 mod transformer;
 mod txn;
 mod world;
+mod worn;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -101,6 +102,10 @@ async fn play(seed: u64, text: bool) -> Report {
     work(&world, &mut chance).await;
     world.set_calm(true);
     world.order(Order::Empty);
+    if world.jumped() {
+        // The next life begins with a clock that is right.
+        world.order(Order::End(Fate::Stopped));
+    }
     // Whatever is still under way arrives.
     sleep(ms(2 * LATEST)).await;
     if timeout(ms(24 * 3_600_000), reader::drain(&world, &mut chance)).await.is_err() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ottla_broker::host::{self, Driven, Host};
 use ottla_broker::{Advertised, Context, Door, Limits, Randomness};
 use ottla_store::LogReader;
-use ottla_store::testing::{Fault, FaultMedium};
+use ottla_store::testing::{Fault, FaultMedium, Naming};
 use ottla_types::record::LogRecord;
 use ottla_types::{LogPosition, Millis};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -17,6 +17,7 @@ use crate::chance::Chance;
 use crate::pipe::Latency;
 use crate::plan::ms;
 use crate::world::{World, count};
+use crate::worn;
 
 /// The log is written in blocks of this size.
 const BLOCK: u64 = 4096;
@@ -34,6 +35,10 @@ pub(crate) enum Order {
     End(Fate),
     /// After so many calls the disk does this.
     Disk(u64, Fault),
+    /// Power is lost so many calls after a file with this beginning of its name comes or goes.
+    Ambush(Naming, &'static str, u64),
+    /// The broker ends in this way when the next snapshot is whole.
+    Lurk(Fate),
     /// So many bytes are left on the disk.
     Fill(u64),
     /// There is room again.
@@ -91,18 +96,38 @@ pub(crate) struct Machine {
     dumps: Vec<Dump>,
     watching: bool,
     full: bool,
+    /// What ends the broker when a snapshot is whole, and whether one is being taken.
+    lurking: Option<Fate>,
+    taking: bool,
 }
 
 impl Machine {
     pub(crate) fn new(world: Arc<World>, mut chance: Chance, orders: UnboundedReceiver<Order>) -> Machine {
         let medium = FaultMedium::new(chance.next());
         let wall = Wall { base: EPOCH, since: Instant::now() };
-        let (dumps, watching, full) = (Vec::new(), false, false);
-        Machine { world, chance, medium, wall, set: 0, furthest: 0, orders, dumps, watching, full }
+        Machine {
+            world,
+            chance,
+            medium,
+            wall,
+            set: 0,
+            furthest: 0,
+            orders,
+            dumps: Vec::new(),
+            watching: false,
+            full: false,
+            lurking: None,
+            taking: false,
+        }
     }
 
     /// Runs one broker after the other until it is over.
     pub(crate) async fn run(mut self) {
+        if self.world.plan.worn
+            && let Err(why) = worn::leave(&self.medium, &self.world.plan, &mut self.chance, Millis(EPOCH))
+        {
+            self.world.find(format!("the log of an earlier broker cannot be written: {why}"));
+        }
         loop {
             let fate = match self.start() {
                 Some(driven) => self.live(driven).await,
@@ -128,6 +153,12 @@ impl Machine {
     /// The clock of the next life: it may have been set meanwhile.
     fn next_wall(&mut self) -> Wall {
         let mut base = self.wall.now().0;
+        if self.world.is_calm() && self.set < self.furthest {
+            // Somebody sets it right: nothing that was noted lies ahead of it any more.
+            base += self.furthest - self.set;
+            self.set = self.furthest;
+            self.world.say(format_args!("machine: the clock is set right"));
+        }
         if self.world.plan.faults.clock && !self.world.is_calm() && self.chance.per_mille(300) {
             let jump = self.chance.pick(&[-7_200_000, -60_000, -1000, 1000, 60_000, 7_200_000]);
             // Too far: it is set to the furthest again instead.
@@ -179,7 +210,7 @@ impl Machine {
             recovered.records,
             recovered.cut.is_some()
         ));
-        let same = self.dumps.iter().find(|dump| dump.end.0.next_multiple_of(BLOCK) == end);
+        let same = self.dumps.iter().rev().find(|dump| dump.end.0.next_multiple_of(BLOCK) == end);
         if let Some(dump) = same {
             count(&self.world.figures.compared);
             let replayed = driven.shard().snapshot();
@@ -188,7 +219,7 @@ impl Machine {
             }
         }
         self.dumps.clear();
-        self.watching = false;
+        (self.watching, self.lurking, self.taking) = (false, None, false);
     }
 
     /// One life of the broker, to its end.
@@ -213,7 +244,7 @@ impl Machine {
             return fate;
         }
         // The dead write nothing: the log must not flush as it is dropped.
-        if fate == Fate::Killed && driven.ends().0 == driven.ends().1 {
+        if self.medium.is_alive() && driven.ends().0 == driven.ends().1 {
             self.dump(&driven);
         }
         self.medium = self.medium.restart();
@@ -248,6 +279,9 @@ impl Machine {
             if !goes_on {
                 return Fate::Stopped;
             }
+            if let Some(fate) = self.pounce(driven) {
+                return fate;
+            }
             if due.is_none() && driven.has_work() {
                 due = Some(Instant::now() + self.disk_delay());
             }
@@ -270,15 +304,38 @@ impl Machine {
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     due = None;
-                    if self.watching {
-                        self.dump(driven);
-                    }
-                    driven.write();
+                    self.write(driven);
                     self.world.note(1, &driven.ends().1.0.to_le_bytes());
                 }
                 () = wake.notified() => {}
                 () = sleep(patience) => {}
             }
+        }
+    }
+
+    /// Whether what lurks for the end of a snapshot strikes now.
+    fn pounce(&mut self, driven: &Driven) -> Option<Fate> {
+        let taking = driven.is_taking_snapshot();
+        let whole = std::mem::replace(&mut self.taking, taking) && !taking;
+        if whole { self.lurking.take() } else { None }
+    }
+
+    /// Lets the broker write what it has: its threads are as fast as chance will have it.
+    fn write(&mut self, driven: &mut Driven) {
+        if self.watching {
+            self.dump(driven);
+        }
+        if self.chance.per_mille(300) {
+            driven.do_chores();
+        }
+        driven.write_snapshot();
+        // The next piece is taken from a state that is further ahead of the log.
+        if driven.is_taking_snapshot() && self.chance.per_mille(500) {
+            return;
+        }
+        driven.write_log();
+        if !self.chance.per_mille(self.world.plan.slow_jobs) {
+            driven.write_runs();
         }
     }
 
@@ -298,6 +355,10 @@ impl Machine {
                 self.watching |= fault == Fault::Crash;
                 self.medium.fail_at(self.medium.steps() + after, fault);
             }
+            Order::Ambush(naming, prefix, after) => {
+                self.medium.fail_after(naming, prefix, after, Fault::Crash)
+            }
+            Order::Lurk(fate) => self.lurking = Some(fate),
             Order::Fill(spare) => {
                 self.medium.set_spare(spare);
                 self.full = true;

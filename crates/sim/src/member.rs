@@ -1,6 +1,7 @@
 //! A member of a classic group: joins, is dealt partitions of one topic, sends heartbeats, loses its place.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use ottla_wire::messages::consumer_protocol_assignment::TopicPartition;
@@ -14,9 +15,10 @@ use ottla_wire::messages::{
     ConsumerProtocolAssignment, HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
     OffsetFetchRequest, SyncGroupRequest,
 };
-use ottla_wire::{ErrorCode, Message};
+use ottla_wire::{ErrorCode, Message, Text};
 use tokio::time::Instant;
 
+use crate::chance::Chance;
 use crate::client::{Care, Client, is_passing};
 use crate::plan::ms;
 use crate::world::{IN, Place, TOPICS, rest};
@@ -30,12 +32,27 @@ pub(crate) struct Standing {
     pub(crate) group: String,
     pub(crate) generation: i32,
     pub(crate) member: String,
+    /// The name by which a static member is known: whoever comes with it takes the place of whoever had it before.
+    pub(crate) instance: Option<Text>,
 }
 
 impl Standing {
     pub(crate) fn outside(group: &str) -> Standing {
-        Standing { group: group.to_owned(), generation: -1, member: String::new() }
+        Standing { group: group.to_owned(), generation: -1, member: String::new(), instance: None }
     }
+}
+
+impl Standing {
+    /// The first version of a request at which it may speak, if a static member needs `with_instance`.
+    pub(crate) fn version(&self, chance: &mut Chance, versions: Range<u64>, with_instance: u64) -> i16 {
+        let first = if self.instance.is_some() { with_instance.max(versions.start) } else { versions.start };
+        chance.within(first..versions.end) as i16
+    }
+}
+
+/// The name of a static member, for half of those that ask.
+pub(crate) fn instance(name: &str, number: u64, chance: &mut Chance) -> Option<Text> {
+    chance.per_mille(500).then(|| format!("static-{name}-{number}").as_str().into())
 }
 
 /// See the module. It reads the topic "in".
@@ -47,8 +64,8 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn new(group: &str) -> Member {
-        let standing = Standing::outside(group);
+    pub(crate) fn new(group: &str, instance: Option<Text>) -> Member {
+        let standing = Standing { instance, ..Standing::outside(group) };
         Member { standing, dealt: BTreeSet::new(), joined: false, heard: Instant::now() }
     }
 
@@ -78,9 +95,10 @@ impl Member {
             group_id: self.standing.group.as_str().into(),
             generation_id: self.standing.generation,
             member_id: self.standing.member.as_str().into(),
+            group_instance_id: self.standing.instance.clone(),
             ..Default::default()
         };
-        let version = client.chance.within(0..5) as i16;
+        let version = self.standing.version(&mut client.chance, 0..5, 3);
         match client.ask(&request, version, Care::Late, Duration::from_secs(3)).await {
             Ok(answer) => {
                 let code = ErrorCode(answer.error_code);
@@ -108,12 +126,13 @@ impl Member {
             group_id: self.standing.group.as_str().into(),
             generation_id: joined.generation_id,
             member_id: joined.member_id.clone(),
+            group_instance_id: self.standing.instance.clone(),
             protocol_type: Some("consumer".into()),
             protocol_name: joined.protocol_name.clone(),
             assignments: if leads { deal(&joined, client.world.plan.partitions) } else { Vec::new() },
             ..Default::default()
         };
-        let version = client.chance.within(0..6) as i16;
+        let version = self.standing.version(&mut client.chance, 0..6, 3);
         let Ok(synced) = client.ask(&request, version, Care::Strict, ms(2 * SESSION)).await else {
             return false;
         };
@@ -139,11 +158,12 @@ impl Member {
                 session_timeout_ms: SESSION as i32,
                 rebalance_timeout_ms: SESSION as i32,
                 member_id: self.standing.member.as_str().into(),
+                group_instance_id: self.standing.instance.clone(),
                 protocol_type: "consumer".into(),
                 protocols: vec![protocol],
                 ..Default::default()
             };
-            let version = client.chance.within(1..10) as i16;
+            let version = self.standing.version(&mut client.chance, 1..10, 5);
             let joined = client.ask(&request, version, Care::Strict, ms(3 * SESSION)).await.ok()?;
             let code = ErrorCode(joined.error_code);
             self.forget_if_unknown(code);
@@ -162,10 +182,14 @@ impl Member {
 
     /// Leaves the group in good order.
     pub(crate) async fn leave(&mut self, client: &mut Client) {
-        let member = MemberIdentity { member_id: self.standing.member.as_str().into(), ..Default::default() };
+        let member = MemberIdentity {
+            member_id: self.standing.member.as_str().into(),
+            group_instance_id: self.standing.instance.clone(),
+            ..Default::default()
+        };
         let mut request =
             LeaveGroupRequest { group_id: self.standing.group.as_str().into(), ..Default::default() };
-        let version = client.chance.within(0..6) as i16;
+        let version = self.standing.version(&mut client.chance, 0..6, 3);
         if version >= 3 {
             request.members = vec![member];
         } else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ottla_store::testing::Fault;
+use ottla_store::testing::{Fault, Naming};
 use tokio::time::sleep;
 
 use crate::chance::Chance;
@@ -23,7 +23,7 @@ pub(crate) async fn run(world: Arc<World>, mut chance: Chance) {
 
 async fn strike(world: &World, chance: &mut Chance) {
     let order = |order| world.order(order);
-    match chance.within(0..10) {
+    match chance.within(0..14) {
         0..=3 => order(Order::Disk(chance.within(1..12), Fault::Crash)),
         4 | 5 => {
             order(Order::Watch);
@@ -37,6 +37,18 @@ async fn strike(world: &World, chance: &mut Chance) {
             sleep(ms(chance.within(100..4000))).await;
             order(Order::Empty);
         }
+        10 | 11 => {
+            // What is found there is only as good as the log behind it, and the other way round.
+            let (naming, prefix) = chance.pick(&[
+                (Naming::Given, "snapshot-"),
+                (Naming::Given, "snapshot-"),
+                (Naming::Given, "run-"),
+                (Naming::Taken, "run-"),
+                (Naming::Taken, "segment-"),
+            ]);
+            order(Order::Ambush(naming, prefix, chance.within(1..6)));
+        }
+        12 | 13 => order(Order::Lurk(chance.pick(&[Fate::Power, Fate::Killed, Fate::Stopped]))),
         _ => order(Order::End(Fate::Killed)),
     }
 }

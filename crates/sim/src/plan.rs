@@ -35,6 +35,10 @@ pub(crate) struct Plan {
     runs: u64,
     /// Milliseconds that a part may span.
     part_span: u64,
+    /// Of a thousand chances to go on with a job so many are passed over: what it reads grows old.
+    pub(crate) slow_jobs: u64,
+    /// An earlier broker has left transactional ids whose epochs are nearly used up.
+    pub(crate) worn: bool,
 }
 
 /// How the table is compacted.
@@ -66,6 +70,18 @@ pub(crate) struct Crew {
     /// Operations that each does.
     pub(crate) ops: u64,
 }
+
+const NOBODY: Crew = Crew {
+    senders: 0,
+    transactors: 0,
+    transformers: 0,
+    members: 0,
+    readers: 0,
+    consumers: 0,
+    scrappers: 0,
+    keepers: 0,
+    ops: 0,
+};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +141,8 @@ impl Plan {
             tail_batches: 1_000_000,
             runs: 128,
             part_span: 604_800_000,
+            slow_jobs: 0,
+            worn: false,
         };
         plan.crew.keepers = c.pick(&[0, 1, 1, 2]);
         plan.cleaner = Cleaner {
@@ -135,7 +153,52 @@ impl Plan {
         plan.tail_batches = c.pick(&[10, 10, 20, 50, 1_000_000]);
         plan.runs = c.pick(&[2, 2, 5, 128]);
         plan.part_span = c.pick(&[1, 500, 604_800_000]);
+        plan.slow_jobs = c.pick(&[0, 0, 500, 900]);
+        plan.worn = c.per_mille(250);
+        match c.within(0..8) {
+            0 => plan.pieces(c),
+            1 => plan.rewriting(c),
+            2 => plan.rebalances(c),
+            _ => {}
+        }
         plan
+    }
+
+    /// Snapshots one after the other, each in many pieces, while topics come and go, and a machine that ends often.
+    fn pieces(&mut self, c: &mut Chance) {
+        self.snapshots = Snapshots { every: c.pick(&[8 << 10, 16 << 10]), after: Millis(500), piece: 1 };
+        self.disk = Latency { usual: c.pick(&[1, 4]), slow: 10 };
+        self.crew.scrappers = c.within(1..4);
+        self.faults.machine = c.pick(&[Some(300), Some(800)]);
+    }
+
+    /// Data that goes into runs and away again, in small segments that snapshots soon let go of.
+    fn rewriting(&mut self, c: &mut Chance) {
+        self.snapshots = Snapshots { every: 16 << 10, after: Millis(500), piece: c.pick(&[16, 1024]) };
+        self.segment_size = 64 << 10;
+        self.runs = 2;
+        self.slow_jobs = c.pick(&[0, 700, 950]);
+        self.faults.machine = c.pick(&[Some(300), Some(800)]);
+        self.crew.scrappers = c.within(1..4);
+        self.tail_batches = c.pick(&[10, 20, 1_000_000]);
+        if self.tail_batches > 1000 {
+            // Whole segments hold nothing but what goes while it is rewritten.
+            self.crew = Crew { senders: 1, readers: 1, scrappers: 1, ops: 40, ..NOBODY };
+            self.disk = Latency { usual: 15, slow: 10 };
+            self.slow_jobs = 950;
+            self.faults.machine = Some(5000);
+        }
+    }
+
+    /// A group whose members lose their places in the middle of transactions that last longer than their sessions.
+    fn rebalances(&mut self, c: &mut Chance) {
+        self.partitions = c.within(2..4) as i32;
+        self.crew.members = c.within(2..4);
+        self.crew.transformers = 0;
+        self.crew.ops = c.within(10..20);
+        self.faults.clients = c.pick(&[100, 250]);
+        self.faults.machine = c.pick(&[None, Some(5000)]);
+        self.faults.clock = false;
     }
 
     pub(crate) fn host(&self) -> HostOptions {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::chance::Chance;
 use crate::client::{Care, Client};
 use crate::fetch::Cursor;
-use crate::member::{Member, committed};
+use crate::member::{Member, committed, instance};
 use crate::plan::ms;
 use crate::transactor::{Whim, whim};
 use crate::world::{IN, Place, World, count, rest};
@@ -54,12 +54,13 @@ pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
 /// Reads "in" as a member of a group, and commits what it has read.
 pub(crate) async fn consume(world: Arc<World>, number: u64, mut chance: Chance) {
     let group = "consumers";
+    let instance = instance("c", number, &mut chance);
     let mut left = world.plan.crew.ops;
     let mut life = 0;
     while left > 0 {
         life += 1;
         let mut client = Client::new(&world, format!("c{number}.{life}"), chance.fork());
-        let mut member = Member::new(group);
+        let mut member = Member::new(group, instance.clone());
         let mut cursor = Cursor::new(true, false);
         let mut lost_place = true;
         while left > 0 {
@@ -146,10 +147,11 @@ async fn read_and_commit(client: &mut Client, member: &mut Member, cursor: &mut 
         group_id: member.standing.group.as_str().into(),
         generation_id_or_member_epoch: member.standing.generation,
         member_id: member.standing.member.as_str().into(),
+        group_instance_id: member.standing.instance.clone(),
         topics,
         ..Default::default()
     };
-    let version = client.chance.within(5..11) as i16;
+    let version = member.standing.version(&mut client.chance, 5..11, 7);
     let until = Instant::now() + ms(5000);
     let settled = client.settle(&request, version, Care::Strict, until).await;
     let codes = settled.map(|settled| {

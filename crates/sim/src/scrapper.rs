@@ -17,6 +17,8 @@ use crate::chance::Chance;
 use crate::client::{Care, Client};
 use crate::world::{World, rest};
 
+/// A `retention.ms` that nobody else has.
+const OWN: &str = "3600000";
 /// Bytes of the values, at most.
 const LARGE: u64 = 12_000;
 
@@ -27,7 +29,12 @@ pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
     for _ in 0..2 * world.plan.crew.ops {
         rest(&mut chance, 150).await;
         match chance.within(0..10) {
-            0 | 1 => create(&mut client, &topic).await,
+            0 | 1 => {
+                create(&mut client, &topic).await;
+                for _ in 0..chance.pick(&[0, 1, 3, 12]) {
+                    fill(&mut client, &topic).await;
+                }
+            }
             2 => delete_topic(&mut client, &topic).await,
             3 | 4 => delete_records(&mut client, &topic).await,
             _ => fill(&mut client, &topic).await,
@@ -40,17 +47,20 @@ fn until() -> Instant {
 }
 
 async fn create(client: &mut Client, topic: &Text) {
-    // Some keep little, so that retention has something to do.
-    let kept = CreatableTopicConfig {
-        name: "retention.bytes".into(),
-        value: Some(client.chance.pick(&["-1", "0", "20000"]).into()),
+    // Some keep little, so that retention has something to do; some have runs of their own, which go with them.
+    let kept = [("retention.bytes", client.chance.pick(&["-1", "0", "20000"])), ("retention.ms", OWN)];
+    let count = client.chance.within(1..3) as usize;
+    let config = |(name, value): &(&str, &str)| CreatableTopicConfig {
+        name: (*name).into(),
+        value: Some((*value).into()),
         ..Default::default()
     };
+    let configs = kept[..count].iter().map(config).collect();
     let topic = CreatableTopic {
         name: topic.clone(),
         num_partitions: client.chance.within(1..4) as i32,
         replication_factor: 1,
-        configs: vec![kept],
+        configs,
         ..Default::default()
     };
     let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 5000, ..Default::default() };

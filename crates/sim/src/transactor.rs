@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use ottla_checker::{Ending, Kind, OpId, Outcome, Process};
+use ottla_wire::Text;
 
 use crate::chance::Chance;
 use crate::client::Client;
@@ -42,11 +43,14 @@ pub(crate) struct Habit {
     pub(crate) id: String,
     pub(crate) second: bool,
     pub(crate) timeout: u64,
+    /// The name of a static member.
+    pub(crate) instance: Option<Text>,
 }
 
 impl Habit {
     pub(crate) fn new(id: String, chance: &mut Chance) -> Habit {
-        Habit { id, second: chance.per_mille(600), timeout: chance.pick(&[1500, 4000, 30_000]) }
+        let (second, timeout) = (chance.per_mille(600), chance.pick(&[1500, 4000, 30_000]));
+        Habit { id, second, timeout, instance: None }
     }
 
     pub(crate) fn producer(&self, client: Client) -> Producer {

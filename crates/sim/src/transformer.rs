@@ -8,7 +8,8 @@ use ottla_checker::{Action, Kind, OpId, Outcome, Process};
 use crate::chance::Chance;
 use crate::client::Client;
 use crate::fetch::{Cursor, Fetched};
-use crate::member::{Member, Standing, committed};
+use crate::member::{Member, SESSION, Standing, committed, instance};
+use crate::plan::ms;
 use crate::transactor::{Habit, Whim, falter, finish, whim};
 use crate::txn::{Batches, Producer, Trouble};
 use crate::world::{IN, OUT, Place, World, rest};
@@ -36,12 +37,20 @@ struct Worker {
     lost_place: bool,
     /// Places whose position was set anew since the last operation.
     assigned: Vec<Place>,
+    /// It found nothing to do when it last looked.
+    idle: bool,
 }
 
 /// Works off its operations in one life after the other.
 pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chance: Chance) {
     let name = if manner == Manner::Alone { "x" } else { "m" };
-    let habit = Habit::new(format!("transform-{name}-{number}"), &mut chance);
+    let mut habit = Habit::new(format!("transform-{name}-{number}"), &mut chance);
+    if manner == Manner::Member {
+        habit.instance = instance(name, number, &mut chance);
+        if chance.per_mille(500) {
+            habit.timeout = 60_000;
+        }
+    }
     let mut left = world.plan.crew.ops;
     let mut life = 0;
     while left > 0 {
@@ -55,7 +64,9 @@ pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chan
         }
         while left > 0 {
             left -= 1;
-            rest(&mut chance, 200).await;
+            // A member that has nothing waits for what others lose.
+            let patient = worker.idle && manner == Manner::Member;
+            rest(&mut chance, if patient { 2000 } else { 200 }).await;
             if worker.operate().await.is_err() {
                 break;
             }
@@ -82,6 +93,16 @@ async fn walk(mut worker: Worker, mut chance: Chance) {
     }
 }
 
+/// A member may hang for longer than it keeps its place in the group: when it wakes up, others have its partitions.
+async fn outstay(client: &mut Client) {
+    let world = Arc::clone(&client.world);
+    if !world.is_calm() && client.chance.per_mille(world.plan.faults.clients) {
+        let longest = client.chance.within(0..2 * SESSION);
+        world.say(format_args!("{} outstays its session", client.name));
+        tokio::time::sleep(ms(SESSION + longest)).await;
+    }
+}
+
 impl Worker {
     fn new(world: &Arc<World>, name: &str, habit: &Habit, manner: Manner, chance: &mut Chance) -> Worker {
         let alone = manner == Manner::Alone;
@@ -91,17 +112,19 @@ impl Worker {
             producer: habit.producer(Client::new(world, name.to_owned(), chance.fork())),
             client: Client::new(world, format!("{name}r"), chance.fork()),
             process: world.history().process(name),
-            member: (!alone).then(|| Member::new(&group)),
+            member: (!alone).then(|| Member::new(&group, habit.instance.clone())),
             group,
             mine: own.map(|partition| Place { topic: IN, partition }).collect(),
             cursor: Cursor::new(true, chance.per_mille(300)),
             lost_place: true,
             assigned: Vec::new(),
+            idle: false,
         }
     }
 
     /// One turn: sees to its place in the group, reads, and makes a transaction of what it read. An error means that it is over.
     async fn operate(&mut self) -> Result<(), Trouble> {
+        self.idle = true;
         if let Some(member) = &mut self.member
             && member.attend(&mut self.client).await
         {
@@ -119,6 +142,7 @@ impl Worker {
         if fetched.given.is_empty() {
             return Ok(());
         }
+        self.idle = false;
         let op = world.history().begin(self.process, Kind::Txn, begun);
         for place in std::mem::take(&mut self.assigned) {
             let key = world.key(place);
@@ -199,6 +223,10 @@ impl Worker {
             world.history().push(op, Action::Offset { group, key, offset: *offset });
         }
         self.producer.offsets(&standing, &offsets).await?;
-        falter(&mut self.producer).await
+        falter(&mut self.producer).await?;
+        if self.member.is_some() {
+            outstay(&mut self.producer.client).await;
+        }
+        Ok(())
     }
 }

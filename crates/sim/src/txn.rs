@@ -231,6 +231,7 @@ impl Producer {
             producer_epoch: self.epoch,
             generation_id_or_member_epoch: standing.generation,
             member_id: standing.member.as_str().into(),
+            group_instance_id: standing.instance.clone(),
             topics: topics.collect(),
             ..Default::default()
         };
@@ -331,10 +332,14 @@ impl Producer {
             ErrorCode::TRANSACTION_ABORTABLE => return Trouble::Abort,
             _ => {}
         }
-        let fencing = matches!(
-            code,
-            ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_TXN_STATE
-        );
+        let fencing = match code {
+            ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_TXN_STATE => {
+                true
+            }
+            // With the last epoch the producer id goes too.
+            ErrorCode::INVALID_PRODUCER_ID_MAPPING => world.plan.worn,
+            _ => false,
+        };
         if fencing {
             count(&world.figures.fenced);
         }

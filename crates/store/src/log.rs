@@ -170,20 +170,32 @@ impl Log {
 
     /// Does everything that is due, for a log without threads: writes, syncs, prepares, frees.
     pub fn drive(&mut self) {
-        let Some(filler) = &mut self.filler else {
-            return;
-        };
         loop {
             if self.shared.lock().failed.is_some() {
                 return;
             }
-            if self.shared.write_pending() {
+            if self.filler.is_some() && self.shared.write_pending() {
                 continue;
             }
-            match filler.step(&self.shared) {
-                Ok(Chore::Done) => {}
-                Ok(Chore::Nothing | Chore::Starved) => return,
-                Err(failure) => self.shared.fail(failure),
+            if !self.do_chore() {
+                return;
+            }
+        }
+    }
+
+    /// Without threads: prepares and frees segments, as a thread may that is faster than the one that writes.
+    pub fn drive_chores(&mut self) {
+        while self.shared.lock().failed.is_none() && self.do_chore() {}
+    }
+
+    /// Without threads: does the most urgent chore; false if there is nothing that can be done.
+    fn do_chore(&mut self) -> bool {
+        let Some(filler) = &mut self.filler else { return false };
+        match filler.step(&self.shared) {
+            Ok(chore) => chore == Chore::Done,
+            Err(failure) => {
+                self.shared.fail(failure);
+                false
             }
         }
     }

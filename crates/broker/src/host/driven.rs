@@ -93,9 +93,9 @@ impl Driven {
     /// Writes what there is of a snapshot, as a thread may that is faster than the log's, then lets the log write, then writes
     /// runs. The next turn hears of it.
     pub fn write(&mut self) {
-        self.machine.housekeeping.work();
+        self.write_snapshot();
         self.write_log();
-        self.machine.rewriter.work();
+        self.write_runs();
     }
 
     /// Lets the log write and sync what was appended, prepare and free segments.
@@ -103,10 +103,31 @@ impl Driven {
         self.machine.log.drive();
     }
 
+    /// Prepares and frees segments and runs as far as the log is durable now, as a thread may that is faster than the one that
+    /// writes the log.
+    pub fn do_chores(&mut self) {
+        self.machine.log.drive_chores();
+    }
+
+    /// Writes what there is of a snapshot.
+    pub fn write_snapshot(&mut self) {
+        self.machine.housekeeping.work();
+    }
+
+    /// Writes runs, if a job waits.
+    pub fn write_runs(&mut self) {
+        self.machine.rewriter.work();
+    }
+
     /// Writes a snapshot, and runs, if some are due; the log must have been written.
     pub fn work(&mut self) {
-        self.machine.housekeeping.work();
-        self.machine.rewriter.work();
+        self.write_snapshot();
+        self.write_runs();
+    }
+
+    /// Whether pieces of a snapshot are being taken and written.
+    pub fn is_taking_snapshot(&self) -> bool {
+        self.machine.housekeeping.is_taking()
     }
 
     /// Ends in good order: what was appended becomes durable, and the answers that waited for it leave.

@@ -78,7 +78,7 @@ impl Housekeeping {
     /// Begins a snapshot if one is due.
     pub(super) fn consider(&mut self, now: Millis, shard: &Shard, log: &Log) {
         let since = *self.since.get_or_insert(now);
-        if self.taking.is_some() {
+        if self.is_taking() {
             return;
         }
         let deleted = std::mem::take(&mut self.deleted);
@@ -96,7 +96,7 @@ impl Housekeeping {
     /// Takes the first piece of a snapshot, unless one is being written. Its pen asks for the next ones.
     pub(super) fn begin_snapshot(&mut self, shard: &Shard, log: &Log, done: Option<oneshot::Sender<()>>) {
         self.waiting.extend(done);
-        if self.taking.is_some() {
+        if self.is_taking() {
             return;
         }
         self.position = log.end();
@@ -113,6 +113,11 @@ impl Housekeeping {
         if let Some(taking) = &mut self.taking {
             taking.take(shard, log);
         }
+    }
+
+    /// Whether a snapshot is being taken.
+    pub(super) fn is_taking(&self) -> bool {
+        self.taking.is_some()
     }
 
     /// Without threads: whether a snapshot has something to be written.

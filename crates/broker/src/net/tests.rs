@@ -1,5 +1,8 @@
 //! Sockets against peers that misbehave, with an answerer that does what the request says.
 
+use super::connection::{Connection, Guest};
+use super::intake::Intake;
+use super::outbox::Outbox;
 use super::server::Listening;
 use super::{Answerer, Answering, Budget, Coming, Refused, Reply};
 use crate::Limits;
@@ -8,9 +11,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 /// Kinds of request: the first byte of a frame.
 const ECHO: u8 = 0;
@@ -21,6 +25,9 @@ const HOLD_ALONE: u8 = 2;
 const CLOSE: u8 = 3;
 const PANIC: u8 = 4;
 const NOTHING: u8 = 5;
+/// Is answered, and its connection muted for [`MUTED`].
+const MUTE: u8 = 6;
+const MUTED: Duration = Duration::from_secs(5);
 
 #[derive(Debug, PartialEq)]
 enum Event {
@@ -69,7 +76,8 @@ impl Answerer for Script {
             }
             let mut size = BytesMut::new();
             size.put_i32(i32::try_from(frame.len()).unwrap());
-            Reply::Send(vec![size.freeze(), frame], None)
+            let reply = Reply::Send(vec![size.freeze(), frame], None);
+            if kind == MUTE { Reply::Muted(Box::new(reply), MUTED) } else { reply }
         }))
     }
 
@@ -112,7 +120,7 @@ impl World {
     }
 }
 
-async fn ask(peer: &mut TcpStream, kind: u8, number: u8, size: usize) {
+async fn ask(peer: &mut (impl AsyncWrite + Unpin), kind: u8, number: u8, size: usize) {
     let mut frame = BytesMut::new();
     frame.put_i32(i32::try_from(size).unwrap());
     frame.put_u8(kind);
@@ -122,7 +130,7 @@ async fn ask(peer: &mut TcpStream, kind: u8, number: u8, size: usize) {
 }
 
 /// The next answer, or none if the connection was closed.
-async fn answer(peer: &mut TcpStream) -> Option<Vec<u8>> {
+async fn answer(peer: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
     let size = peer.read_i32().await.ok()?;
     let mut frame = vec![0; usize::try_from(size).unwrap()];
     peer.read_exact(&mut frame).await.unwrap();
@@ -393,4 +401,57 @@ async fn stopping_does_not_wait_for_ever() {
     server.stop().await;
     assert!(is_closed(&mut busy).await);
     assert_eq!(events.recv().await, Some(Event::Ended(1)));
+}
+
+/// The peer's end of a connection over a pipe that holds little, and who could stop it. For virtual time.
+fn piped() -> (DuplexStream, watch::Sender<bool>) {
+    let script = Script { events: mpsc::unbounded_channel().0, released: watch::channel(0).1 };
+    let limits = Arc::new(Limits::default());
+    let (peer, broker) = duplex(64);
+    let (source, sink) = split(broker);
+    let intake = Intake::new(source, Budget::of(&limits, None), Arc::clone(&limits));
+    let guest = Guest { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)) };
+    let connection = Connection::new(Arc::new(script), limits, guest, intake, Outbox::new(sink));
+    let (stop, stopping) = watch::channel(false);
+    tokio::spawn(connection.serve(stopping));
+    (peer, stop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_muted_connection_sends_begins_when_its_time_is_over() {
+    let (mut peer, _stop) = piped();
+    let begun = Instant::now();
+    ask(&mut peer, MUTE, 1, 8).await;
+    ask(&mut peer, ECHO, 2, 8).await;
+    assert_eq!(answer(&mut peer).await.unwrap()[1], 1);
+    assert_eq!(begun.elapsed(), Duration::ZERO, "its own answer does not wait");
+    assert_eq!(answer(&mut peer).await.unwrap()[1], 2);
+    assert!(begun.elapsed() >= MUTED);
+    ask(&mut peer, ECHO, 3, 8).await;
+    assert_eq!(answer(&mut peer).await.unwrap()[1], 3);
+    assert!(begun.elapsed() < 2 * MUTED, "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_muted_connection_is_not_read_from() {
+    let (mut peer, _stop) = piped();
+    let begun = Instant::now();
+    ask(&mut peer, MUTE, 1, 8).await;
+    assert_eq!(answer(&mut peer).await.unwrap()[1], 1);
+    ask(&mut peer, ECHO, 2, 100_000).await;
+    assert!(begun.elapsed() >= MUTED, "a large request is taken while its connection is muted");
+    assert_eq!(answer(&mut peer).await.unwrap().len(), 100_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_muted_peer_left_behind_is_answered_as_it_hangs_up() {
+    let (mut peer, _stop) = piped();
+    let begun = Instant::now();
+    ask(&mut peer, MUTE, 1, 8).await;
+    ask(&mut peer, ECHO, 2, 8).await;
+    peer.shutdown().await.unwrap();
+    for number in [1, 2] {
+        assert_eq!(answer(&mut peer).await.unwrap()[1], number);
+    }
+    assert!(begun.elapsed() < MUTED);
 }

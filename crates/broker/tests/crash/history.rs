@@ -54,7 +54,7 @@ impl History {
             return create_topic(life, ledger);
         }
         let id = chance.below(3) as u8;
-        match chance.below(32) {
+        match chance.below(40) {
             0..3 => self.init(id, life, ledger, chance),
             3..5 => drop(life.step(ledger, self.add(id, ledger, chance))),
             5..10 => self.end(id, life, ledger, chance),
@@ -64,7 +64,7 @@ impl History {
             22..25 => drop(life.step(ledger, self.stage(id, ledger, chance))),
             25 => create_topic(life, ledger),
             26 if chance.below(2) == 0 => delete_topic(life, ledger, chance),
-            27 => life.snapshot(ledger),
+            27 | 32.. => life.snapshot(ledger),
             28 => pass(life, ledger, chance),
             _ => life.sync(ledger),
         }

@@ -4,8 +4,8 @@ use ottla_core::config::Settings;
 use ottla_core::partition::Isolation;
 use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard};
 use ottla_store::testing::FaultMedium;
-use ottla_store::{Appended, Hooks, Log, Opened, Options, Replayed};
-use ottla_types::record::{BatchPlace, LogRecord, StoredBatch, TransactionStatus};
+use ottla_store::{Appended, Hooks, Log, Opened, Options, Replayed, SnapshotFailure, SnapshotWriter};
+use ottla_types::record::{BatchPlace, LogRecord, SnapshotUnit, StoredBatch, TransactionStatus};
 use ottla_types::{LogPosition, Millis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +23,9 @@ pub(crate) struct Ledger {
     promised: usize,
     pub(crate) now: Millis,
     pub(crate) topics: u8,
+    /// Pieces of snapshots that were taken, and snapshots that got their names.
+    pub(crate) pieces: usize,
+    pub(crate) snapshots: usize,
 }
 
 impl Ledger {
@@ -98,7 +101,17 @@ pub(crate) struct Life {
     pub(crate) shard: Shard,
     pub(crate) log: Log,
     told: Arc<AtomicU64>,
+    taking: Option<Taking>,
 }
+
+/// A snapshot that is taken piece by piece.
+struct Taking {
+    writer: SnapshotWriter,
+    reached: Option<SnapshotUnit>,
+}
+
+/// Rows, and what they hold, that a piece has at most.
+const PIECE: usize = 4;
 
 pub(crate) fn settings() -> Settings {
     Settings::from_configs(&BTreeMap::new()).unwrap()
@@ -115,7 +128,7 @@ impl Life {
             Options { segment_size: 64 << 10, threads: false, log_id: Some(7), recent: 0, ..Options::disk() };
         let mut shard = Shard::new(settings());
         let opened = Log::open(Arc::new(medium.clone()), options, hooks, &mut |one| match one {
-            Replayed::Snapshot(row) => shard.apply(applied_at(LogPosition(0), None), &row),
+            Replayed::Snapshot(row) => shard.restore(&row),
             Replayed::Entry(Appended { position, payload, .. }, record) => {
                 shard.apply(applied_at(position, payload), &record);
             }
@@ -129,7 +142,7 @@ impl Life {
             }
         };
         ledger.check(&shard);
-        let mut life = Life { shard, log, told };
+        let mut life = Life { shard, log, told, taking: None };
         let durable = life.log.durable();
         life.step(ledger, Input::Durable(durable));
         life.check_batches(&ledger.what);
@@ -177,13 +190,31 @@ impl Life {
         self.step(ledger, Input::Durable(durable));
     }
 
-    /// Writes a snapshot and frees what nobody reads, as the host does.
+    /// Goes on with the snapshot that is being taken, by a piece, or begins one. With its last piece, and when the log is durable
+    /// to there, it gets its name, and what nobody reads is freed, as the host does.
     pub(crate) fn snapshot(&mut self, ledger: &mut Ledger) {
-        self.sync(ledger);
-        let rows = self.shard.snapshot();
-        if self.log.snapshotter().write(self.log.end(), &mut rows.into_iter()).is_err() {
+        let taking = self.taking.take().or_else(|| {
+            let writer = self.log.snapshotter().begin(self.log.end()).ok()?;
+            Some(Taking { writer, reached: None })
+        });
+        let Some(Taking { mut writer, reached }) = taking else { return };
+        if reached != Some(SnapshotUnit::All) {
+            let (rows, reached) = self.shard.snapshot_piece(reached.as_ref(), PIECE);
+            ledger.pieces += 1;
+            if writer.piece(self.log.end(), &mut rows.into_iter()).is_ok() {
+                self.taking = Some(Taking { writer, reached: Some(reached) });
+            }
             return;
         }
+        match writer.finish() {
+            Ok(_) => {}
+            Err(SnapshotFailure::NotDurable { .. }) => {
+                self.taking = Some(Taking { writer, reached });
+                return;
+            }
+            Err(_) => return,
+        }
+        ledger.snapshots += 1;
         let size = self.log.segment_size();
         let is_dead = |number: &u64| {
             let start = LogPosition(number * size);

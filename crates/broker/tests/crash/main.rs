@@ -74,11 +74,14 @@ fn so_does_a_crash_some_time_after_a_call_found_no_space() {
 #[test]
 fn without_a_crash_everything_is_there() {
     let mut kinds = BTreeSet::new();
+    let (mut pieces, mut snapshots) = (0, 0);
     for seed in 100..110 {
         let medium = FaultMedium::new(seed);
         let mut ledger = Ledger::new(format!("seed {seed}, no crash"));
         live(&medium, &mut ledger, &mut Chance(seed), 200);
         kinds.append(&mut ledger.kinds());
+        pieces += ledger.pieces;
+        snapshots += ledger.snapshots;
         assert!(Life::open(&medium.restart(), &mut ledger).is_some());
     }
     // The histories are worth their name.
@@ -91,4 +94,5 @@ fn without_a_crash_everything_is_there() {
         "LogStartMoved",
     ];
     wanted.iter().for_each(|kind| assert!(kinds.contains(*kind), "no {kind}: {kinds:?}"));
+    assert!(snapshots >= 10 && pieces >= 3 * snapshots, "{snapshots} snapshots of {pieces} pieces");
 }

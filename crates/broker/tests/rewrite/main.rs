@@ -3,5 +3,6 @@
 
 mod bound;
 mod kept;
+mod race;
 mod space;
 mod world;

@@ -1,0 +1,55 @@
+//! What an earlier broker left: transactional ids whose epochs are nearly used up, so that new producer ids follow soon.
+
+use std::sync::Arc;
+
+use ottla_store::testing::FaultMedium;
+use ottla_store::{Hooks, Log, Options};
+use ottla_types::record::{
+    LogRecord, ProducerIdsReserved, TransactionState, TransactionStatus, TransactionUpdated,
+};
+use ottla_types::{Millis, ProducerEpoch, ProducerId};
+
+use crate::chance::Chance;
+use crate::plan::Plan;
+
+/// Whose ids, and how many of each there are at most.
+const NAMES: [(&str, i64); 4] = [("txn", 3), ("keeper", 2), ("transform-x", 2), ("transform-m", 3)];
+
+/// Writes a log that ends in good order.
+///
+/// # Errors
+/// Why that cannot be.
+pub(crate) fn leave(
+    medium: &FaultMedium,
+    plan: &Plan,
+    chance: &mut Chance,
+    now: Millis,
+) -> Result<(), String> {
+    let options = Options { threads: false, ..plan.host().log };
+    let hooks = Hooks { on_durable: Box::new(|_| {}), on_failure: Box::new(|_| {}) };
+    let opened = Log::open(Arc::new(medium.clone()), options, hooks, &mut |_| {});
+    let mut log = opened.map_err(|why| why.to_string())?.log;
+    let mut append = |record: &LogRecord| log.append(record).map(drop).map_err(|why| why.to_string());
+    let names =
+        NAMES.iter().flat_map(|(name, count)| (0..*count).map(move |number| format!("{name}-{number}")));
+    for (transactional_id, producer) in names.zip(0..) {
+        let state = TransactionState {
+            transactional_id,
+            producer_id: ProducerId(producer),
+            previous_producer_id: ProducerId::NONE,
+            epoch: ProducerEpoch(i16::MAX - 1 - chance.within(0..8) as i16),
+            last_epoch: ProducerEpoch::NONE,
+            timeout: Millis(4000),
+            status: TransactionStatus::Empty,
+            started: Millis::NONE,
+            updated: now,
+        };
+        append(&LogRecord::TransactionUpdated(TransactionUpdated {
+            state,
+            partitions: Vec::new(),
+            offset_partitions: Vec::new(),
+        }))?;
+    }
+    append(&LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(1000) }))?;
+    log.close().map_err(|why| why.to_string())
+}
