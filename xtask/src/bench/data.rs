@@ -183,7 +183,7 @@ impl Bench<'_> {
     /// Measures a cell on each side, beginning with another one in each round.
     fn cell(&mut self, cell: &Cell, others: &[Running], round: usize) {
         let Options { millis, sustained, .. } = *self.options;
-        let pace = Pace { millis, warm: 300, sustained: sustained * 1000, bytes: MOST_BYTES };
+        let pace = Pace { millis, warm: cell.warm(), sustained: sustained * 1000, bytes: MOST_BYTES };
         let count = cell.sides.len();
         for side in cell.sides.iter().cycle().skip(round % count).take(count) {
             let mut brokers = self.kafkas.iter().chain(others);

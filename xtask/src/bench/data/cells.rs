@@ -310,4 +310,13 @@ impl Cell {
     fn new(name: &str, work: Work, sides: &[Side]) -> Cell {
         Cell { name: name.to_owned(), work, sides: sides.to_vec() }
     }
+
+    /// Milliseconds of the load before the clock starts: longer where each partition has a first request, which costs more.
+    pub(super) fn warm(&self) -> u64 {
+        match self.work {
+            Work::Produce(Load { partitions, .. }) if partitions >= 100 => 1000,
+            Work::Backlog { .. } => 500,
+            _ => 300,
+        }
+    }
 }

@@ -12,6 +12,10 @@ use super::sides::Running;
 use crate::bench::peers::raw_binary;
 use crate::process::{self, Guard};
 
+/// Partitions from which on a broker is still busy with them when they have been created, and how long it is left alone.
+const MANY: u32 = 1000;
+const SETTLE: Duration = Duration::from_secs(2);
+
 /// A topic's name that was not used before: what is said of one that was deleted must not be taken for it.
 fn fresh_topic() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -53,6 +57,9 @@ impl Case<'_> {
             _ => "",
         };
         self.broker.create(&self.topic, partitions, config)?;
+        if partitions >= MANY {
+            std::thread::sleep(SETTLE);
+        }
         match work {
             Work::Produce(load) => finish(&mut self.produce(load), self.pace),
             Work::Paced { load, rate, consumers } => self.paced(load, *rate, *consumers, before),
