@@ -13,9 +13,11 @@ use crate::process::{self, Guard};
 
 /// Topics with 1000 partitions each.
 const TOPICS: usize = 10;
-/// Bytes of batches in the log: a little less than the bound of the tail. They stay there, for the bound is set to twice that.
+/// Bytes of batches in the log: a little less than the bound of the tail. They stay there, for the bound is set to twice that, and a
+/// start reads all of it, for there is no snapshot.
 const TAIL: u64 = 500 << 20;
-const TAIL_BOUND: &str = "ottla.tail.max.bytes=1073741824";
+const FULL_TAIL: [&str; 4] =
+    ["--set", "ottla.tail.max.bytes=1073741824", "--set", "ottla.snapshot.bytes=1073741824"];
 /// Bytes that the raw scan reads at once.
 const PIECE: usize = 1 << 20;
 const ALIGN: usize = 4096;
@@ -37,7 +39,7 @@ pub(super) fn run(runs: usize) -> Result<(String, String), String> {
     let mut scans = Vec::new();
     let tail = repeat(runs, || {
         scans.push(scan(&folder)?);
-        killed(&folder, &["--set", TAIL_BOUND])
+        killed(&folder, &FULL_TAIL)
     })?;
     fs::remove_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let starts = Starts { fresh, partitions, tail, scans };
@@ -76,7 +78,8 @@ fn prepare(
 ) -> Result<(), String> {
     let port = process::free_port()?;
     let data = folder.display().to_string();
-    let broker = Guard::start(&mut peers::ottla(port, &["--data", &data, "--set", TAIL_BOUND])?)?;
+    let broker =
+        Guard::start(&mut peers::ottla(port, &[&["--data", data.as_str()], &FULL_TAIL[..]].concat())?)?;
     let address = process::local(port);
     probe::first_answer(address, Instant::now() + Duration::from_secs(60))?;
     work(address)?;

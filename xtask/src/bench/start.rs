@@ -16,6 +16,9 @@ pub(crate) struct Options {
     /// Only ours: with no data, with 10,000 partitions, with a full tail.
     #[arg(long)]
     own: bool,
+    /// Measure the programs below target as they are, without building them.
+    #[arg(long)]
+    no_build: bool,
     /// Write the figures to docs/benchmarks.md.
     #[arg(long)]
     docs: bool,
@@ -28,12 +31,16 @@ struct Sample {
 
 pub(super) fn run(options: &Options) -> Result<(), String> {
     if options.own {
-        crate::e2e::build_ottla()?;
+        if !options.no_build {
+            crate::e2e::build_ottla()?;
+        }
         let (starts, goals) = restart::run(options.runs)?;
         println!("{starts}\n{goals}");
         return Ok(());
     }
-    peers::prepare()?;
+    if !options.no_build {
+        peers::prepare()?;
+    }
     let mut samples: Vec<(Peer, Vec<Sample>)> = Peer::ALL.map(|peer| (peer, Vec::new())).into();
     for round in 0..options.runs {
         for (peer, taken) in &mut samples {
@@ -91,7 +98,8 @@ fn text(table: &str, starts: &str, goals: &str, runs: usize) -> String {
          after fdatasync; Apache Kafka answers from the page cache, and its size is that of its jars without a Java runtime.\n\n\
          {table}\n\
          Ottla alone, until a client that connects as soon as it can has an answer to ApiVersions. The raw scan reads the same segment\n\
-         files from front to back in pieces of 1 MiB, past the page cache, right before each start.\n\n\
+         files from front to back in pieces of 1 MiB, past the page cache, right before each start. With a tail there is no snapshot, so\n\
+         that all of it is read; as it comes a start reads at most 256 MiB. With 10,000 partitions memory is that after the restart.\n\n\
          {starts}\n\
          {goals}\n\
          {hand}"

@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// One round of 300 ms: a look, not a result.
     #[arg(long, conflicts_with_all = ["rounds", "millis"])]
     quick: bool,
+    /// Measure the programs below target as they are, without building them.
+    #[arg(long)]
+    no_build: bool,
     /// Write the figures to docs/benchmarks.md.
     #[arg(long)]
     docs: bool,
@@ -69,7 +72,9 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     let (rounds, millis) = if options.quick { (1, 300) } else { (options.rounds, options.millis) };
     let cells = options.cells();
     let sides: Vec<Side> = Side::ALL.into_iter().filter(|side| options.wants(*side, &cells)).collect();
-    brokers::prepare(&sides)?;
+    if !options.no_build {
+        brokers::prepare(&sides)?;
+    }
     let mut clients = Clients::prepare(&cells)?;
     let brokers = sides.iter().map(|side| Running::start(*side)).collect::<Result<Vec<_>, _>>()?;
     let prepared = started.elapsed();
