@@ -123,7 +123,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             self.paid = size;
         }
         loop {
-            self.buffer.reserve((PREFIX + self.paid).saturating_sub(self.buffer.len()));
+            self.make_room((PREFIX + self.paid).saturating_sub(self.buffer.len()));
             while self.buffer.len() < PREFIX + self.paid {
                 let goal = (self.buffer.len() + STALL_STEP).min(PREFIX + self.paid);
                 self.fill(goal, PREFIX + size).await?;
@@ -214,7 +214,7 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             // No more than was paid for, and a little of what follows.
             let ahead = if self.busy.is_some() { BUSY_BUFFER } else { READ_AHEAD };
             if self.buffer.capacity() - self.buffer.len() < missing {
-                self.buffer.reserve(missing.max(ahead.saturating_sub(self.buffer.len())));
+                self.make_room(missing.max(ahead.saturating_sub(self.buffer.len())));
             }
             let paid = (PREFIX + self.paid).saturating_sub(self.buffer.len());
             let mut room = (&mut self.buffer).limit(missing.max(ahead).max(paid));
@@ -223,6 +223,15 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             }
         }
         Ok(())
+    }
+
+    /// Room for so many bytes more and no others: a buffer that doubles would be larger than what was paid.
+    fn make_room(&mut self, more: usize) {
+        if !self.buffer.try_reclaim(more) {
+            let mut larger = BytesMut::with_capacity(self.buffer.len() + more);
+            larger.extend_from_slice(&self.buffer);
+            self.buffer = larger;
+        }
     }
 
     fn take(&mut self, size: usize) -> Inbound {
@@ -238,8 +247,44 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             bytes
         } else {
             self.busy = None;
-            self.buffer.split_to(size).freeze()
+            let bytes = self.buffer.split_to(size).freeze();
+            if size > COPIED {
+                // What follows would keep the memory of this request, which is paid for no longer than it lasts.
+                self.buffer = BytesMut::from(&self.buffer[..]);
+            }
+            bytes
         };
         Inbound { bytes, charge: std::mem::take(&mut self.charge), arrived: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    /// Requests of these sizes, sent one right behind the other: none shares memory with what is read next, and what is kept
+    /// in between is small.
+    #[tokio::test]
+    async fn a_request_that_is_through_leaves_no_memory_behind() {
+        let (mut peer, source) = tokio::io::duplex(8 << 20);
+        let sizes = [1 << 20, 16_500, 300_000, 200, 64 << 10, 70_000, 20, 1 << 20];
+        for (number, size) in sizes.into_iter().enumerate() {
+            peer.write_all(&(size as i32).to_be_bytes()).await.unwrap();
+            peer.write_all(&vec![number as u8; size]).await.unwrap();
+        }
+        let limits = Arc::new(Limits::default());
+        let mut intake = Intake::new(source, Budget::of(&limits, None), limits);
+        for (number, size) in sizes.into_iter().enumerate() {
+            let (first, mut arrival) = intake.next().await;
+            intake = first;
+            if matches!(arrival, Ok(Arrival::Large(_))) {
+                (intake, arrival) = intake.rest().await;
+            }
+            let Ok(Arrival::Whole(inbound)) = arrival else { panic!("request {number}: {arrival:?}") };
+            assert_eq!(inbound.bytes, vec![number as u8; size]);
+            assert!(inbound.bytes.is_unique() || size <= COPIED, "request {number} shares its memory");
+            assert!(intake.buffer.capacity() <= BUSY_BUFFER, "{} are kept", intake.buffer.capacity());
+        }
     }
 }
