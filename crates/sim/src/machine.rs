@@ -333,7 +333,12 @@ impl Machine {
         if driven.is_taking_snapshot() && self.chance.per_mille(500) {
             return;
         }
-        driven.write_log();
+        match self.chance.within(0..8) {
+            // It takes its time, and more comes meanwhile.
+            0 => return driven.begin_group(),
+            1 | 2 => driven.write_group(),
+            _ => driven.write_log(),
+        }
         if !self.chance.per_mille(self.world.plan.slow_jobs) {
             driven.write_runs();
         }

@@ -183,7 +183,7 @@ impl Plan {
         self.tail_batches = c.pick(&[10, 20, 1_000_000]);
         if self.tail_batches > 1000 {
             // Whole segments hold nothing but what goes while it is rewritten.
-            self.crew = Crew { senders: 1, readers: 1, scrappers: 1, ops: 40, ..NOBODY };
+            self.crew = Crew { readers: 1, scrappers: c.within(1..3), ops: 50, ..NOBODY };
             self.disk = Latency { usual: 15, slow: 10 };
             self.slow_jobs = 950;
             self.faults.machine = Some(5000);

@@ -75,8 +75,9 @@ async fn delete_topic(client: &mut Client, topic: &Text) {
 
 async fn delete_records(client: &mut Client, topic: &Text) {
     // -1 stands for the high watermark.
-    let all = DeleteRecordsPartition { partition_index: 0, offset: -1, ..Default::default() };
-    let topic = DeleteRecordsTopic { name: topic.clone(), partitions: vec![all], ..Default::default() };
+    let all = |partition_index| DeleteRecordsPartition { partition_index, offset: -1, ..Default::default() };
+    let partitions = (0..2).map(all).collect();
+    let topic = DeleteRecordsTopic { name: topic.clone(), partitions, ..Default::default() };
     let request = DeleteRecordsRequest { topics: vec![topic], timeout_ms: 5000, ..Default::default() };
     let _ = client.settle(&request, 2, Care::Ghost, until()).await;
 }

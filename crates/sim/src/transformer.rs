@@ -45,7 +45,10 @@ struct Worker {
 pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chance: Chance) {
     let name = if manner == Manner::Alone { "x" } else { "m" };
     let mut habit = Habit::new(format!("transform-{name}-{number}"), &mut chance);
+    // Each life may have a transactional id of its own: then the group alone keeps those out that it left behind.
+    let mut fresh_ids = false;
     if manner == Manner::Member {
+        fresh_ids = chance.per_mille(500);
         habit.instance = instance(name, number, &mut chance);
         if chance.per_mille(500) {
             habit.timeout = 60_000;
@@ -55,6 +58,9 @@ pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chan
     let mut life = 0;
     while left > 0 {
         life += 1;
+        if fresh_ids {
+            habit.id = format!("transform-{name}-{number}.{life}");
+        }
         let name = format!("{name}{number}.{life}");
         let mut worker = Worker::new(&world, &name, &habit, manner, &mut chance);
         if worker.producer.start(false).await.is_err() {
@@ -85,7 +91,9 @@ pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chan
 
 /// A zombie wakes up and goes on as if nothing had happened.
 async fn walk(mut worker: Worker, mut chance: Chance) {
-    rest(&mut chance, 9000).await;
+    // A static member has its successor in the same generation: that is over when others come or go.
+    let is_static = worker.member.as_ref().is_some_and(|member| member.standing.instance.is_some());
+    rest(&mut chance, if is_static { 2000 } else { 9000 }).await;
     for _ in 0..3 {
         if worker.operate().await.is_err() {
             return;

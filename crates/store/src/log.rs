@@ -183,6 +183,23 @@ impl Log {
         }
     }
 
+    /// Without threads: closes the group that waits to be written, as a thread does that begins to write it, so that what comes
+    /// goes into the next one.
+    pub fn drive_to_begin(&mut self) {
+        let mut state = self.shared.lock();
+        if state.sealed.is_empty() && std::mem::take(&mut state.kicked) {
+            state.seal();
+        }
+    }
+
+    /// Without threads: writes and syncs one group, if one waits, and does what is due then.
+    pub fn drive_group(&mut self) {
+        if self.filler.is_some() && self.shared.lock().failed.is_none() {
+            self.shared.write_pending();
+            self.drive_chores();
+        }
+    }
+
     /// Without threads: prepares and frees segments, as a thread may that is faster than the one that writes.
     pub fn drive_chores(&mut self) {
         while self.shared.lock().failed.is_none() && self.do_chore() {}

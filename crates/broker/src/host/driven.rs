@@ -103,6 +103,16 @@ impl Driven {
         self.machine.log.drive();
     }
 
+    /// Begins to write what was appended: what comes goes into the next group.
+    pub fn begin_group(&mut self) {
+        self.machine.log.drive_to_begin();
+    }
+
+    /// Lets the log write and sync one group. The next turn hears of it, also when others wait behind it.
+    pub fn write_group(&mut self) {
+        self.machine.log.drive_group();
+    }
+
     /// Prepares and frees segments and runs as far as the log is durable now, as a thread may that is faster than the one that
     /// writes the log.
     pub fn do_chores(&mut self) {
