@@ -230,6 +230,10 @@ impl MediumFile for DiskFile {
         Ok(done)
     }
 
+    fn read_at_once(&self, buf: &mut [u8], offset: u64) -> bool {
+        read_cached(&self.plain, buf, offset)
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < buf.len() {
@@ -258,6 +262,20 @@ impl MediumFile for DiskFile {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         punch(&self.plain, offset, len)
     }
+}
+
+/// Reads what lies in the page cache.
+#[cfg(target_os = "linux")]
+fn read_cached(file: &File, buf: &mut [u8], offset: u64) -> bool {
+    use rustix::io::{ReadWriteFlags, preadv2};
+    let len = buf.len();
+    let found = preadv2(file, &mut [io::IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT);
+    found.is_ok_and(|found| found == len)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_cached(_file: &File, _buf: &mut [u8], _offset: u64) -> bool {
+    false
 }
 
 #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@
 //! A failed write or sync ends the log: nothing is retried, later appends are refused, and the host ends the process.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod buffer;
 #[cfg(unix)]
 mod disk;
@@ -40,7 +41,7 @@ pub use memory::MemoryMedium;
 pub use open::{Cut, Opened, Recovered, Replayed};
 pub use options::{Durability, Hooks, Options};
 pub use ottla_layout::run::{BatchHead, CutBatch, PartCutter};
-pub use reader::LogReader;
+pub use reader::{Haste, LogReader};
 pub use ring::Loan;
 pub use runs::{PartBatch, PartEnd, PartReport, PartScan, RunError, RunWriter, Runs, Slice, Wanted};
 pub use snapshot::{SnapshotWriter, Snapshotter};

@@ -65,6 +65,8 @@ impl Log {
         let mut log = Log { shared, head: Vec::new(), filler: None, threads: Vec::new(), closed: false };
         if threads {
             log.spawn("ottla-wal", |shared| shared.write_until_stopped())?;
+            log.shared.files.runs.ahead.begin();
+            log.spawn("ottla-ahead", |shared| shared.files.runs.ahead.run(&shared.pool))?;
             log.spawn("ottla-fill", |shared| Filler::new().run(shared))?;
         } else {
             log.filler = Some(Filler::new());
@@ -355,6 +357,7 @@ impl Log {
         self.shared.lock().stop = true;
         self.shared.work.notify_all();
         self.shared.chores.notify_all();
+        self.shared.files.runs.ahead.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so already.
             let _ = thread.join();

@@ -36,6 +36,11 @@ pub trait Medium: Send + Sync + 'static {
 pub trait MediumFile: Send + Sync {
     /// Reads into `buf` from `offset`; fewer bytes than asked for means that the file ends there.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Fills `buf` from `offset` if nobody has to wait for that, and tells whether it did; if not, `buf` holds anything. A medium
+    /// that cannot tell never does.
+    fn read_at_once(&self, _buf: &mut [u8], _offset: u64) -> bool {
+        false
+    }
     /// Writes all of `buf` at `offset`; the file grows as needed.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
     /// Makes everything written durable.

@@ -109,6 +109,10 @@ impl MediumFile for MemoryFile {
         Ok(len)
     }
 
+    fn read_at_once(&self, buf: &mut [u8], offset: u64) -> bool {
+        self.read_at(buf, offset).is_ok_and(|found| found == buf.len())
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
         for (chunk, within, range) in Content::pieces(offset, buf.len()) {

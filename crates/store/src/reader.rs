@@ -1,5 +1,6 @@
 //! Reads of batch bytes: from the groups in memory, else from the medium.
 
+use crate::ahead::Source;
 use crate::files::segment_name;
 use crate::ring::Loan;
 use crate::runs::Runs;
@@ -9,12 +10,22 @@ use bytes::{Bytes, BytesMut};
 use ottla_layout::{BLOCK, Geometry, align_up};
 use ottla_types::LogPosition;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes that nobody asked for and that are read all the same, to save an access between two ranges.
 const MOST_GAP: u64 = 32 << 10;
 /// The most bytes of one access for several ranges.
-const MOST_SPAN: u64 = 1 << 20;
+const MOST_SPAN: u64 = 5 << 18;
+
+/// Whether a read may wait for the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Haste {
+    /// No: it fails with `WouldBlock` if it would have to, so that the thread can serve others.
+    AtOnce,
+    /// Yes.
+    Waits,
+}
 
 /// Reads durable bytes of the log. Clones share everything.
 #[derive(Clone)]
@@ -93,13 +104,17 @@ impl LogReader {
     /// An error names the file: `NotFound` if the segment was freed, `UnexpectedEof` if it is shorter than the log. Bytes that
     /// are not durable yet are refused with `WouldBlock`.
     pub fn read(&self, position: LogPosition, len: usize) -> io::Result<Bytes> {
+        self.read_span(position, len, Haste::Waits)
+    }
+
+    fn read_span(&self, position: LogPosition, len: usize, haste: Haste) -> io::Result<Bytes> {
         if position.0.saturating_add(len as u64) > self.shared.durable() {
             let why = format!("position {} is not durable yet", position.0);
             return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
         }
         match self.recent(position, len) {
             Some(bytes) => Ok(bytes),
-            None => self.read_medium(position.0, len),
+            None => self.read_stored(position.0, len, haste),
         }
     }
 
@@ -107,6 +122,11 @@ impl LogReader {
     ///
     /// Errors are those of [`LogReader::read`].
     pub fn read_all(&self, ranges: &[(LogPosition, usize)]) -> io::Result<Vec<Bytes>> {
+        self.read_all_in(ranges, Haste::Waits)
+    }
+
+    /// As [`LogReader::read_all`], but fails with `WouldBlock` in haste.
+    pub fn read_all_in(&self, ranges: &[(LogPosition, usize)], haste: Haste) -> io::Result<Vec<Bytes>> {
         let mut all = Vec::with_capacity(ranges.len());
         while let Some((position, len)) = ranges.get(all.len()) {
             let near = match self.recent(*position, *len) {
@@ -119,10 +139,10 @@ impl LogReader {
             match near {
                 [several @ .., (last, last_len)] if !several.is_empty() => {
                     let span = usize::try_from(last.0 - position.0).unwrap_or(usize::MAX) + last_len;
-                    let bytes = self.read(*position, span)?;
+                    let bytes = self.read_span(*position, span, haste)?;
                     all.extend(cut(&bytes, position.0, near));
                 }
-                _ => all.push(self.read(*position, *len)?),
+                _ => all.push(self.read_span(*position, *len, haste)?),
             }
         }
         Ok(all)
@@ -154,40 +174,95 @@ impl LogReader {
         Ok(())
     }
 
+    /// Bytes that are not in memory: much of them ahead of a reader that goes forward.
+    fn read_stored(&self, position: u64, len: usize, haste: Haste) -> io::Result<Bytes> {
+        let runs = &self.shared.files.runs;
+        if (len as u64) < runs.ahead.large {
+            return self.read_medium(position, len, haste);
+        }
+        let geometry = self.shared.geometry();
+        let number = geometry.segment_of(position);
+        let offset = geometry.offset_of(position);
+        let range = offset..offset + len as u64;
+        // Segments are known beside runs, counted from the other end.
+        let key = !number;
+        if haste == Haste::AtOnce && runs.touched.times(key, &range) > 0 {
+            return self.read_medium(position, len, haste);
+        }
+        let ahead = runs.ahead.find(key, &range, haste == Haste::Waits);
+        if ahead.is_none() && haste == Haste::AtOnce {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        runs.touched.touch(key, &range);
+        let bytes = match ahead {
+            Some(bytes) => {
+                self.check_live(number).map_err(|error| explain(number, offset, error))?;
+                bytes
+            }
+            None => self.read_medium(position, len, haste)?,
+        };
+        self.go_on_from(number, &range);
+        Ok(bytes)
+    }
+
+    /// Has what follows in a segment read ahead, if the reader goes forward.
+    fn go_on_from(&self, number: u64, range: &Range<u64>) {
+        let geometry = self.shared.geometry();
+        let end = self.shared.durable().min(geometry.end_of(number)) - geometry.start_of(number);
+        if let Ok(file) = self.shared.files.segment(number) {
+            let source = Source { key: !number, file, end: end / BLOCK * BLOCK, cached: true };
+            self.shared.files.runs.read_ahead(source, range, &self.shared.pool);
+        }
+    }
+
+    /// A freed file may have a new use already: what was read is only good if the segment is still there.
+    fn check_live(&self, number: u64) -> io::Result<()> {
+        match self.shared.files.is_live(number) {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::NotFound, "the segment was freed")),
+        }
+    }
+
     /// Whole blocks from `block` on that hold everything up to `limit`.
     fn read_blocks(&self, block: u64, limit: u64) -> io::Result<Bytes> {
         let len = (limit - block) as usize;
-        match self.read_medium(block, align_up(limit - block) as usize) {
+        match self.read_medium(block, align_up(limit - block) as usize, Haste::Waits) {
             // The last block of a file need not be whole.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.read_medium(block, len),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.read_medium(block, len, Haste::Waits)
+            }
             other => other,
         }
     }
 
-    fn read_medium(&self, position: u64, len: usize) -> io::Result<Bytes> {
+    fn read_medium(&self, position: u64, len: usize, haste: Haste) -> io::Result<Bytes> {
         let geometry = self.shared.geometry();
         let number = geometry.segment_of(position);
         let offset = geometry.offset_of(position);
-        let explain = |error: io::Error| {
-            io::Error::new(error.kind(), format!("{} at offset {offset}: {error}", segment_name(number)))
-        };
+        let explain = |error| explain(number, offset, error);
         let file = self.shared.files.segment(number).map_err(explain)?;
         let mut buffer = self.shared.pool.take(len);
         buffer.resize_for_read(len);
-        let found = file.read_at(buffer.as_mut(), offset).map_err(explain)?;
+        let found = match haste {
+            Haste::Waits => file.read_at(buffer.as_mut(), offset).map_err(explain)?,
+            Haste::AtOnce if file.read_at_once(buffer.as_mut(), offset) => len,
+            Haste::AtOnce => return Err(io::ErrorKind::WouldBlock.into()),
+        };
         if found < len {
             return Err(explain(io::ErrorKind::UnexpectedEof.into()));
         }
-        // A freed file may have a new use already: what was read is only good if the segment is still there.
-        if !self.shared.files.is_live(number) {
-            return Err(explain(io::Error::new(io::ErrorKind::NotFound, "the segment was freed")));
-        }
+        self.check_live(number).map_err(explain)?;
         // Few bytes must not keep a large buffer.
         if buffer.capacity() > 2 * len {
             return Ok(Bytes::copy_from_slice(buffer.as_ref()));
         }
         Ok(Bytes::from_owner(buffer))
     }
+}
+
+/// The error of an access to a segment, with its place.
+fn explain(number: u64, offset: u64, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{} at offset {offset}: {error}", segment_name(number)))
 }
 
 /// The ranges at the beginning that one access reads: behind each other in one segment, with little between them.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_core::partition::{LEADER_EPOCH, ReadPlan, Source};
-use ottla_store::{LogReader, Wanted};
+use ottla_store::{Haste, LogReader, Wanted};
 use ottla_types::record::{BatchPlace, Marker, RunPart, StoredBatch};
 use ottla_types::{Millis, Offset};
 use ottla_wire::batch::{EndMarker, control_batch, patch_leader_epoch};
@@ -11,6 +11,9 @@ use tokio::task::spawn_blocking;
 
 /// How often something is planned again that was freed before it was read. Each time it lies somewhere else, or is deleted.
 pub(crate) const TRIES: usize = 8;
+
+/// Bytes that are copied without handing them to another thread, if they are at hand.
+const AT_ONCE: u64 = 2 << 20;
 
 /// What was read of a plan.
 #[derive(Debug, Default)]
@@ -32,11 +35,19 @@ pub(crate) struct Stored {
 pub(crate) async fn read_plan(reader: &LogReader, plan: &ReadPlan) -> io::Result<Stored> {
     let at_hand: Vec<Option<Bytes>> = plan.sources.iter().map(|source| recent(reader, source)).collect();
     let blocks = at_hand.iter().any(Option::is_none) && !reader.is_driven();
-    let reading = Reading::new(reader.clone(), plan);
+    let reading = || Reading::new(reader.clone(), plan);
     if !blocks {
-        return reading.all(at_hand);
+        return reading().all(&at_hand, Haste::Waits);
     }
-    spawn_blocking(move || reading.all(at_hand)).await.map_err(io::Error::other)?
+    // A hand-over to another thread and back can take as long as a copy out of the page cache.
+    if plan.most <= AT_ONCE {
+        match reading().all(&at_hand, Haste::AtOnce) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+    }
+    let reading = reading();
+    spawn_blocking(move || reading.all(&at_hand, Haste::Waits)).await.map_err(io::Error::other)?
 }
 
 /// The batch in a source that may hold the first record of a time or later, from an offset on; none if none in it does.
@@ -77,8 +88,8 @@ impl Reading {
         Reading { reader, sources: plan.sources.clone(), max_bytes, first_whole, stored: Stored::default() }
     }
 
-    /// Reads what is not at hand. Blocks.
-    fn all(mut self, at_hand: Vec<Option<Bytes>>) -> io::Result<Stored> {
+    /// Reads what is not at hand. Blocks, or fails with `WouldBlock` in haste.
+    fn all(mut self, at_hand: &[Option<Bytes>], haste: Haste) -> io::Result<Stored> {
         let missing = |(source, found): (&Source, &Option<Bytes>)| match source {
             Source::Batch(StoredBatch { place: BatchPlace::Log { position, size }, .. })
                 if found.is_none() =>
@@ -87,17 +98,18 @@ impl Reading {
             }
             _ => None,
         };
-        let missing: Vec<_> = self.sources.iter().zip(&at_hand).filter_map(missing).collect();
+        let missing: Vec<_> = self.sources.iter().zip(at_hand).filter_map(missing).collect();
         // What was freed in the middle of this may have been read in part: nothing of it counts.
         let mut read =
-            if missing.is_empty() { Vec::new() } else { self.reader.read_all(&missing)? }.into_iter();
+            if missing.is_empty() { Vec::new() } else { self.reader.read_all_in(&missing, haste)? }
+                .into_iter();
         for (source, found) in std::mem::take(&mut self.sources).iter().zip(at_hand) {
             let more = match source {
                 Source::Batch(batch) => {
-                    let bytes = found.or_else(|| read.next()).ok_or(io::ErrorKind::InvalidData)?;
+                    let bytes = found.clone().or_else(|| read.next()).ok_or(io::ErrorKind::InvalidData)?;
                     self.push(bytes, batch.base_offset, batch.last_offset)
                 }
-                Source::Part { part, from, to } => self.part(part, *from, *to)?,
+                Source::Part { part, from, to } => self.part(part, *from, *to, haste)?,
             };
             if !more {
                 break;
@@ -127,10 +139,10 @@ impl Reading {
     }
 
     /// Reads as much of a part as fits. False if there is more in it.
-    fn part(&mut self, part: &RunPart, from: Offset, to: Offset) -> io::Result<bool> {
+    fn part(&mut self, part: &RunPart, from: Offset, to: Offset, haste: Haste) -> io::Result<bool> {
         let max_bytes = usize::try_from(self.left()).unwrap_or(usize::MAX);
-        let slice =
-            self.reader.runs().read(part, Wanted { from, to, max_bytes, first_whole: self.must() })?;
+        let wanted = Wanted { from, to, max_bytes, first_whole: self.must() };
+        let slice = self.reader.runs().read_in(part, wanted, haste)?;
         if !slice.bytes.is_empty() {
             self.push(slice.bytes, slice.first, slice.last);
         }

@@ -1,5 +1,7 @@
 //! The runs of a folder as files: which exist, what of them was freed, and a bounded number of open handles.
 
+use crate::ahead::{Ahead, Source};
+use crate::buffer::Pool;
 use crate::medium::{Medium, MediumFile};
 use crate::runs::error::RunError;
 use crate::runs::pages::Pages;
@@ -25,6 +27,8 @@ pub(crate) struct OpenRun {
     pub(crate) id: RunId,
     pub(crate) file: Arc<dyn MediumFile>,
     pub(crate) footer: RunFooter,
+    /// Reads that would have to wait for the medium fail with `WouldBlock`.
+    pub(crate) at_once: bool,
 }
 
 impl OpenRun {
@@ -38,7 +42,11 @@ impl OpenRun {
 
     /// Fills `buf` from `offset`.
     pub(crate) fn fill(&self, buf: &mut [u8], offset: u64) -> Result<(), RunError> {
-        let found = self.file.read_at(buf, offset);
+        let found = match self.at_once {
+            false => self.file.read_at(buf, offset),
+            true if self.file.read_at_once(buf, offset) => Ok(buf.len()),
+            true => Err(io::ErrorKind::WouldBlock.into()),
+        };
         let found = found.map_err(|source| RunError::Medium { file: self.name(), offset, source })?;
         if found == buf.len() {
             return Ok(());
@@ -73,6 +81,7 @@ pub(crate) struct RunFiles {
     pub(crate) identity: Identity,
     pub(crate) pages: Pages,
     pub(crate) touched: Touched,
+    pub(crate) ahead: Ahead,
     table: Mutex<Table>,
 }
 
@@ -88,12 +97,20 @@ impl RunFiles {
             identity,
             pages: Pages::default(),
             touched: Touched::new(),
+            ahead: Ahead::new(identity.geometry.segment_size()),
             table: Mutex::new(table),
         }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has what follows a read be read too, if its reader goes forward: by the log's thread for that, or here if it has none.
+    pub(crate) fn read_ahead(&self, source: Source, range: &Range<u64>, pool: &Arc<Pool>) {
+        if self.ahead.note(source, range) && !self.ahead.is_run() {
+            self.ahead.read_next(pool);
+        }
     }
 
     /// Numbers of the runs, in order.
@@ -139,6 +156,18 @@ impl RunFiles {
         Ok(open)
     }
 
+    /// The run, if it is open and was checked, for reads that do not wait.
+    pub(crate) fn open_at_once(&self, number: u64) -> Result<OpenRun, RunError> {
+        let table = self.table();
+        let gone = || RunError::Gone { file: run_name(number) };
+        let open = table.live.get(&number).ok_or_else(gone)?.open.clone();
+        open.map(|open| OpenRun { at_once: true, ..open }).ok_or_else(|| RunError::Medium {
+            file: run_name(number),
+            offset: 0,
+            source: io::ErrorKind::WouldBlock.into(),
+        })
+    }
+
     fn open_file(&self, number: u64) -> Result<OpenRun, RunError> {
         let id = RunId::of(&self.identity, number);
         let file = run_name(number);
@@ -164,7 +193,7 @@ impl RunFiles {
         let last = size.saturating_sub(BLOCK);
         let found = handle.read_at(&mut block, last).map_err(medium)?;
         let footer = id.check_footer(&block[..found], size).map_err(damaged(last))?;
-        Ok(OpenRun { id, file: handle, footer })
+        Ok(OpenRun { id, file: handle, footer, at_once: false })
     }
 
     /// Opens a run whatever its first and last block say.
@@ -176,7 +205,8 @@ impl RunFiles {
         };
         let file = self.medium.open(&run_name(number)).map_err(medium)?;
         let length = file.size().map_err(medium)?;
-        Ok(OpenRun { id, file, footer: RunFooter { length, table: length, parts: 0, checksum: 0 } })
+        let footer = RunFooter { length, table: length, parts: 0, checksum: 0 };
+        Ok(OpenRun { id, file, footer, at_once: false })
     }
 
     /// Takes a run out of use: readers that have it open may go on.

@@ -18,6 +18,7 @@ mod writer;
 
 use crate::buffer::Pool;
 use crate::error::OpenError;
+use crate::reader::Haste;
 use crate::shared::{Freed, Shared};
 pub use error::RunError;
 pub(crate) use files::{RunFiles, run_name};
@@ -25,6 +26,7 @@ use ottla_layout::run::RunRow;
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset};
 use part::PartView;
+pub(crate) use part::SHIFT;
 pub use read::{PartBatch, Slice, Wanted};
 pub use scan::PartScan;
 use std::collections::BTreeSet;
@@ -86,7 +88,12 @@ impl Runs {
     ///
     /// Heads of batches are checked against the directory; the checksums of the batches themselves are left to who gets them.
     pub fn read(&self, part: &RunPart, wanted: Wanted) -> Result<Slice, RunError> {
-        self.view(part)?.slice(&wanted)
+        self.read_in(part, wanted, Haste::Waits)
+    }
+
+    /// As [`Runs::read`], but fails with `WouldBlock` in haste.
+    pub fn read_in(&self, part: &RunPart, wanted: Wanted, haste: Haste) -> Result<Slice, RunError> {
+        PartView::open(&self.files, &self.pool, part, haste)?.slice(&wanted)
     }
 
     /// The first batch from offset `from` on, ending before `to`, that has a timestamp of `time` or later.
@@ -121,7 +128,7 @@ impl Runs {
     }
 
     fn view(&self, part: &RunPart) -> Result<PartView, RunError> {
-        PartView::open(&self.files, &self.pool, part)
+        PartView::open(&self.files, &self.pool, part, Haste::Waits)
     }
 
     /// Removes runs that nothing refers to any more, once all that was appended so far is durable.

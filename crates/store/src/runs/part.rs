@@ -1,6 +1,8 @@
 //! A part that is being read: its directory, and stretches of its batches, checked.
 
+use crate::ahead::Source;
 use crate::buffer::Pool;
+use crate::reader::Haste;
 use crate::runs::error::RunError;
 use crate::runs::files::{OpenRun, RunFiles};
 use bytes::Bytes;
@@ -10,10 +12,10 @@ use ottla_types::record::RunPart;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Reads of fewer bytes go through the page cache: the system reads ahead for them.
-const LARGE: u64 = 128 << 10;
+/// What was read so often is in the page cache, if anything is.
+const FILLED: u32 = 2;
 /// Bytes by which a buffer can be off a block without making copies slow.
-const SHIFT: usize = 64;
+pub(crate) const SHIFT: usize = 64;
 
 /// The bytes of a part in its file, directory included, but for that of a small part.
 pub(crate) fn extent(part: &RunPart) -> Range<u64> {
@@ -55,7 +57,7 @@ pub(crate) enum Via {
     Cache,
     /// In whole blocks, around the page cache where that is possible: nobody else will want it soon.
     Blocks,
-    /// Around the page cache for the first reader of so much, through it for the second one.
+    /// Around the page cache for the first reader of so much, through it for the second one; ahead of both if they go forward.
     Touch,
 }
 
@@ -64,8 +66,12 @@ impl PartView {
         files: &Arc<RunFiles>,
         pool: &Arc<Pool>,
         part: &RunPart,
+        haste: Haste,
     ) -> Result<PartView, RunError> {
-        let run = files.open(part.run)?;
+        let run = match haste {
+            Haste::AtOnce => files.open_at_once(part.run)?,
+            Haste::Waits => files.open(part.run)?,
+        };
         let mut view =
             PartView { files: Arc::clone(files), pool: Arc::clone(pool), run, part: *part, small: None };
         view.check_extent()?;
@@ -112,6 +118,11 @@ impl PartView {
 
     pub(crate) fn damaged(&self, offset: u64, what: impl ToString) -> RunError {
         self.judge(self.run.damaged(offset, what))
+    }
+
+    fn would_block(&self, offset: u64) -> RunError {
+        let source = std::io::ErrorKind::WouldBlock.into();
+        self.judge(RunError::Medium { file: self.run.name(), offset, source })
     }
 
     fn read_small(&self) -> Result<(Bytes, Arc<DirectoryPage>), RunError> {
@@ -249,13 +260,35 @@ impl PartView {
             let at = |place: u64| (place - self.part.data) as usize;
             return Ok(all.slice(at(range.start)..at(range.end)));
         }
-        let blocks = match via {
-            Via::Cache => false,
-            Via::Blocks => true,
-            Via::Touch => {
-                range.end - range.start >= LARGE && !self.files.touched.touch(self.part.run, &range)
-            }
+        match via {
+            Via::Touch if range.end - range.start >= self.files.ahead.large => self.read_forward(range),
+            Via::Cache | Via::Touch => self.read_medium(range, false),
+            Via::Blocks => self.read_medium(range, true),
+        }
+    }
+
+    /// A large read of somebody who may go forward.
+    fn read_forward(&self, range: Range<u64>) -> Result<Bytes, RunError> {
+        let (key, touched) = (self.part.run, &self.files.touched);
+        if self.run.at_once && touched.times(key, &range) >= FILLED {
+            return self.read_medium(range, false);
+        }
+        let ahead = self.files.ahead.find(key, &range, !self.run.at_once);
+        if ahead.is_none() && self.run.at_once {
+            return Err(self.would_block(range.start));
+        }
+        let cached = touched.touch(key, &range) > 0;
+        let bytes = match ahead {
+            Some(bytes) => bytes,
+            None => self.read_medium(range.clone(), !cached)?,
         };
+        let end = align_up(self.part.data + self.part.bytes);
+        let source = Source { key, file: Arc::clone(&self.run.file), end, cached };
+        self.files.read_ahead(source, &range, &self.pool);
+        Ok(bytes)
+    }
+
+    fn read_medium(&self, range: Range<u64>, blocks: bool) -> Result<Bytes, RunError> {
         let wide = if blocks { range.start / BLOCK * BLOCK..align_up(range.end) } else { range.clone() };
         // A buffer that does not begin with a block keeps a read that happens to be in whole blocks in the page cache.
         let shift = if !blocks && range.start.is_multiple_of(BLOCK) { SHIFT } else { 0 };

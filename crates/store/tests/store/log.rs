@@ -1,10 +1,11 @@
 //! What a log does when nothing goes wrong.
 
 use crate::common::{bare, batch, open, open_on, open_with, quiet, small, stored};
+use bytes::Bytes;
 use ottla_store::testing::FaultMedium;
 use ottla_store::{
-    AppendError, DiskMedium, Durability, Hooks, Log, MemoryMedium, OpenError, Options, Replayed, Room,
-    SnapshotFailure,
+    AppendError, DiskMedium, Durability, Haste, Hooks, Log, MemoryMedium, OpenError, Opened, Options,
+    Replayed, Room, SnapshotFailure,
 };
 use ottla_types::LogPosition;
 use ottla_types::record::LogRecord;
@@ -56,6 +57,57 @@ fn batch_bytes_are_stored_patched_and_read_from_memory_or_medium() {
         let expected: Vec<_> = order.iter().map(|one| batches[*one].1.clone()).collect();
         assert_eq!(reader.read_all(&ranges).unwrap(), expected, "{order:?}");
     }
+}
+
+/// Batches with their places.
+type Batches = Vec<(LogPosition, Bytes)>;
+
+/// A log of large batches in files in memory, none of them in the log's own memory any more, and the batches with their places.
+fn large_batches(medium: &MemoryMedium) -> Result<(Opened, Batches), Box<dyn std::error::Error>> {
+    let options = Options { recent: 0, segment_size: 8 << 20, ..quiet() };
+    let (mut opened, _) = open_on(Arc::new(medium.clone()), options, Hooks::none())?;
+    let mut batches = Vec::new();
+    for number in 0..30 {
+        let record = batch(number, 300_000 + number as usize);
+        let place = opened.log.append(&record)?;
+        batches.push((place.payload.ok_or("no batch")?, stored(&record)));
+        opened.log.flush()?;
+    }
+    Ok((opened, batches))
+}
+
+#[test]
+fn who_goes_forward_finds_bytes_that_were_read_ahead() {
+    let (opened, batches) = large_batches(&MemoryMedium::new()).unwrap();
+    let reader = opened.log.reader();
+    let mut at_once = 0;
+    for (at, bytes) in &batches {
+        let range = [(*at, bytes.len())];
+        let found = match reader.read_all_in(&range, Haste::AtOnce) {
+            Ok(found) => {
+                at_once += 1;
+                found
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+                reader.read_all(&range).unwrap()
+            }
+        };
+        assert_eq!(found.first(), Some(bytes));
+    }
+    assert!((20..30).contains(&at_once), "{at_once}");
+}
+
+#[test]
+fn what_was_read_before_is_there_at_once() {
+    let (opened, batches) = large_batches(&MemoryMedium::new()).unwrap();
+    let reader = opened.log.reader();
+    let (at, bytes) = &batches[7];
+    let range = [(*at, bytes.len())];
+    let error = reader.read_all_in(&range, Haste::AtOnce).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(reader.read_all(&range).unwrap().first(), Some(bytes));
+    assert_eq!(reader.read_all_in(&range, Haste::AtOnce).unwrap().first(), Some(bytes));
 }
 
 #[test]
