@@ -34,7 +34,9 @@ type Spread = (f64, f64, f64);
 
 fn spread(mut values: Vec<f64>) -> Option<Spread> {
     values.sort_by(f64::total_cmp);
-    Some((*values.get(values.len() / 2)?, *values.first()?, *values.last()?))
+    // Of an even number the mean of the two in the middle.
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some((f64::midpoint(*low, *high), *values.first()?, *values.last()?))
 }
 
 /// As it stands in tables.
@@ -42,5 +44,18 @@ fn spread_of(spread: Option<Spread>, digits: usize) -> String {
     match spread {
         Some((middle, least, most)) => format!("{middle:.digits$} [{least:.digits$} - {most:.digits$}]"),
         None => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread;
+
+    #[test]
+    fn the_middle_of_two_is_between_them() {
+        assert_eq!(spread(vec![4.0, 1.0]), Some((2.5, 1.0, 4.0)));
+        assert_eq!(spread(vec![9.0, 1.0, 2.0]), Some((2.0, 1.0, 9.0)));
+        assert_eq!(spread(vec![9.0, 1.0, 2.0, 4.0]), Some((3.0, 1.0, 9.0)));
+        assert_eq!(spread(Vec::new()), None);
     }
 }

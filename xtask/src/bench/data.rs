@@ -81,19 +81,22 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     let prepared = started.elapsed();
     let figures = if options.keep { Figures::load(&kept())? } else { Figures::default() };
     let mut bench = Bench { options, kafkas: Vec::new(), figures, started, too_slow: Vec::new() };
-    for shape in &shapes {
-        let cells = options.cells(*shape);
+    for (number, shape) in shapes.iter().enumerate() {
         let names: Vec<String> = shape.cells().into_iter().map(|cell| cell.name).collect();
         bench.figures.forget(&names);
-        bench.shape(*shape, &cells);
+        bench.shape(*shape, &options.cells(*shape));
         bench.figures.save(&kept())?;
-    }
-    let run = report::Run { options, measured: shapes, prepared, whole: started.elapsed() };
-    let text = report::text(&bench.figures, &run);
-    println!("{text}");
-    if options.docs {
-        plot::write(&bench.figures)?;
-        super::page::write(report::TITLE, &text)?;
+        // After each shape, so that a run that is ended early leaves what it has measured.
+        let measured = shapes.iter().take(number + 1).copied().collect();
+        let run = report::Run { options, measured, prepared, whole: started.elapsed() };
+        let text = report::text(&bench.figures, &run);
+        if options.docs {
+            plot::write(&bench.figures)?;
+            super::page::write(report::TITLE, &text)?;
+        }
+        if number + 1 == shapes.len() {
+            println!("{text}");
+        }
     }
     Ok(())
 }

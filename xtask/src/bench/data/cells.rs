@@ -188,7 +188,7 @@ fn p6() -> Vec<Cell> {
     const LIMIT: &str = "16 KiB batches, the limit";
     let rate = Rate::part(3, LIMIT, Side::Sink);
     let paced = Work::Paced { load: PACED, rate, consumers: 0 };
-    let all = [Side::OttlaDisk, Side::OttlaOs, Side::KafkaCache];
+    let all = [Side::Sink, Side::OttlaDisk, Side::OttlaOs, Side::KafkaCache];
     vec![
         Cell::new(LIMIT, Work::Produce(Load::ONE), &[Side::Sink]),
         Cell::new(ALONE, paced.clone(), &all),

@@ -1,8 +1,11 @@
 //! One cell on one side: the topic, the load program, its line of figures.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Pace;
 use super::cells::{Cell, Load, Rate, Work};
@@ -165,12 +168,16 @@ impl Case<'_> {
         finish(&mut command, self.pace)
     }
 
-    /// Produces while 256 MiB of another topic are read off the disk, over and over.
+    /// Produces while 256 MiB of another topic are read off the disk, over and over; beside a sink, which has no topics, those of a file.
     fn backlog(&self, load: &Load, rate: Rate, before: &Figures) -> Result<Sample, String> {
         const CALM: Duration = Duration::from_millis(300);
         let backlog = format!("{}-backlog", self.topic);
         self.broker.create(&backlog, 1, "")?;
-        let outcome = self.preload(&backlog, 256 << 20).and_then(|_| {
+        let prepared = match self.broker.side.is_sink() {
+            true => plain_file(BACKLOG),
+            false => self.preload(&backlog, BACKLOG).map(drop),
+        };
+        let outcome = prepared.and_then(|()| {
             rustix::fs::sync();
             std::thread::sleep(CALM);
             let done = AtomicBool::new(false);
@@ -192,6 +199,12 @@ impl Case<'_> {
     fn drain(&self, backlog: &str, done: &AtomicBool) -> Result<f64, String> {
         let (mut bytes, mut seconds) = (0.0, 0.0);
         while !done.load(Ordering::Relaxed) {
+            if self.broker.side.is_sink() {
+                let begun = Instant::now();
+                bytes += read_file()? as f64;
+                seconds += begun.elapsed().as_secs_f64();
+                continue;
+            }
             self.broker.forget_pages();
             let mut read = self.program("fetch");
             read.args(["millis=0", "warm=0"]).arg(format!("topic={backlog}")).arg(format!("max={}", 1 << 20));
@@ -211,6 +224,42 @@ impl Case<'_> {
         sample.set("disk", self.broker.disk() as f64 / f64::from(1 << 20));
         Ok(sample)
     }
+}
+
+/// Bytes of a backlog.
+const BACKLOG: u64 = 256 << 20;
+
+fn plain_path() -> PathBuf {
+    process::root().join("target/bench/backlog")
+}
+
+/// Writes the file that is read beside a sink.
+fn plain_file(bytes: u64) -> Result<(), String> {
+    let path = plain_path();
+    let piece = vec![7; 1 << 20];
+    let write = || {
+        let mut file = File::create(&path)?;
+        (0..bytes >> 20).try_for_each(|_| file.write_all(&piece))?;
+        file.sync_all()
+    };
+    write().map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Reads it once, off the disk.
+fn read_file() -> Result<u64, String> {
+    let path = plain_path();
+    let read = || {
+        let mut file = File::open(&path)?;
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        let (mut piece, mut sum) = (vec![0; 1 << 20], 0);
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(sum),
+                count => sum += count as u64,
+            }
+        }
+    };
+    read().map_err(|e: std::io::Error| format!("{}: {e}", path.display()))
 }
 
 fn quiet(mut command: Command) -> Command {

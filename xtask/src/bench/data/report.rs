@@ -63,9 +63,10 @@ fn opening(run: &Run<'_>) -> String {
         false => String::new(),
     };
     format!(
-        "`cargo xtask bench data --docs`: {rounds} rounds of {millis} ms for each figure (one of {sustained} s with retention) on {cores} cores, load\n\
-         and broker on the same; {} s in all, {} s of which built things. All brokers stay up; each cell is measured on one after the other\n\
-         before the next cell, beginning with another one in each round. Every producer is idempotent and asks for acks=all.\n\n{kept}\
+        "`cargo xtask bench data --rounds {rounds} --millis {millis} --docs`: so many rounds of so many ms for each figure, twice as many for P6,\n\
+         two at most for P5 and the stock clients, one of {sustained} s with retention. Load and broker share {cores} cores; {} s in all, {} s\n\
+         of which built things. All brokers stay up; each cell is measured on one after the other before the next cell, beginning with\n\
+         another one in each round. Every producer is idempotent and asks for acks=all.\n\n{kept}\
          Synced means: Ottla as it comes, which answers after fdatasync, and Apache Kafka 4.4.0 with `log.flush.interval.messages=1`, which\n\
          flushes each append before it answers. From the page cache means: Ottla with `--durability os`, and Apache Kafka as it comes. Apache Kafka\n\
          has 512 MiB of heap. The limit is a sink in the same raw frames: it reads, compares every checksum, makes all that has arrived\n\
@@ -92,8 +93,9 @@ fn note(shape: Shape) -> Option<&'static str> {
         Shape::P5 => Some("A request is one record to one partition; four producers, 16 in flight each."),
         Shape::P6 => Some(
             "Requests of 16 KiB at a third of the rate that the synced sink has with five in flight. Each round measures it with nothing else, then\n\
-             while a consumer reads 256 MiB of another topic off the disk, over and over, as fast as that goes; on an Ottla that may leave 4,000\n\
-             batches unsorted, so that all that comes in is rewritten as fast as it comes, a thousand batches at a time; and on an Ottla with\n\
+             while a consumer reads 256 MiB of another topic off the disk, over and over, as fast as that goes (beside the sink, a program reads\n\
+             a file: what the disk itself makes of it); on an Ottla that may leave 4,000 batches unsorted, so that all that comes in is rewritten\n\
+             as fast as it comes, a thousand batches at a time; and on an Ottla with\n\
              10,000 partitions that begins a snapshot after each 4 MiB of log instead of 256.",
         ),
         Shape::P7 => Some(
@@ -187,6 +189,7 @@ fn values(figures: &Figures, cells: &[Cell]) -> String {
 fn beside(figures: &Figures) -> String {
     let mut text = "\n| beside | broker | p99 by that of nothing else |\n| --- | --- | ---: |\n".to_owned();
     for (what, cell, side, quiet) in [
+        ("a file is read off the same disk", cells::BACKLOG, Side::Sink, Side::Sink),
         ("a backlog is read", cells::BACKLOG, Side::OttlaDisk, Side::OttlaDisk),
         ("a backlog is read", cells::BACKLOG, Side::OttlaOs, Side::OttlaOs),
         ("a backlog is read", cells::BACKLOG, Side::KafkaCache, Side::KafkaCache),

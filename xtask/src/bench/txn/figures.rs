@@ -136,7 +136,7 @@ mod tests {
         add(&mut figures, Side::OttlaDisk, 1, "done 0.5 2000,600 2000,600");
         add(&mut figures, Side::KafkaFlush, 1, "done 1.0 9000,1");
         let summary = figures.summary(cell, Side::OttlaDisk).unwrap();
-        assert_eq!(summary.rate, (4.0, 2.0, 4.0));
+        assert_eq!(summary.rate, (3.0, 2.0, 4.0));
         assert_eq!((summary.whole, summary.commit), ((2.0, 3.0), (0.6, 0.7)));
         assert_eq!(summary.broker, 5000.0);
         assert_eq!(figures.ratio(cell, Side::OttlaDisk, Side::KafkaFlush), Some((4.0, 4.0, 4.0)));
