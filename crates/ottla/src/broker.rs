@@ -333,7 +333,8 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
             let segment_size = segment_size(&medium);
             let recent = bytes(&settings, "ottla.recent.bytes");
             let durability = durability(config.durability);
-            let log = Options { durability, segment_size, recent, ..Options::disk() };
+            let zero_fill = durability == ottla_store::Durability::Sync;
+            let log = Options { durability, segment_size, recent, zero_fill, ..Options::disk() };
             let snapshots = Snapshots::every(bytes(&settings, "ottla.snapshot.bytes") as u64);
             let options = HostOptions { settings, log, cluster_id, snapshots };
             host::start(Arc::new(medium), options)

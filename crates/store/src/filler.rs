@@ -22,6 +22,11 @@ use std::time::Duration;
 const PIECE: u64 = 1 << 20;
 /// How far ahead of the writer zeros are written: at first, and when the writer is fast.
 const AHEAD: Range<u64> = PIECE..8 * PIECE;
+/// Groups that are larger than this on average are written faster into room that is only allocated than after zeros: to change
+/// the metadata takes less time than to write everything twice.
+const LARGE: u64 = 256 << 10;
+/// How far the log goes before the filler looks whether groups are still large.
+const LOOK: u64 = 8 * PIECE;
 /// How long to wait before asking again for room.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -32,6 +37,10 @@ pub(crate) struct Filler {
     filled: BTreeMap<u64, u64>,
     ahead: u64,
     zeros: Option<Buffer>,
+    /// Groups, and bytes of them, when they were last looked at.
+    seen: (u64, u64),
+    /// They were large since.
+    rests: bool,
 }
 
 fn free(shared: &Shared, freed: &Freed) -> Result<(), LogFailure> {
@@ -64,7 +73,7 @@ pub(crate) enum Chore {
 
 impl Filler {
     pub(crate) fn new() -> Filler {
-        Filler { filled: BTreeMap::new(), ahead: AHEAD.start, zeros: None }
+        Filler { filled: BTreeMap::new(), ahead: AHEAD.start, zeros: None, seen: (0, 0), rests: false }
     }
 
     /// The body of the filler thread. It begins when the first group was written: the first answer is not to wait for it.
@@ -105,10 +114,16 @@ impl Filler {
         }
         match self.prepare(shared)? {
             Chore::Nothing => {}
-            other => return Ok(other),
+            other => {
+                self.sync_left(shared)?;
+                return Ok(other);
+            }
         }
-        if shared.options.zero_fill && self.fill(shared)? {
-            return Ok(Chore::Done);
+        if shared.options.zero_fill {
+            self.look(shared);
+            if !self.rests && self.fill(shared)? {
+                return Ok(Chore::Done);
+            }
         }
         self.schedule(shared);
         Ok(Chore::Nothing)
@@ -127,9 +142,7 @@ impl Filler {
         }
         if !shared.syncs() {
             // What made them free must not be lost while they are.
-            let mut written = shared.written();
-            shared.sync_segment(shared.geometry().replay_segment(written.end))?;
-            written.synced = written.end;
+            shared.sync_up_to(u64::MAX)?;
         }
         for freed in due {
             free(shared, &freed)?;
@@ -171,6 +184,16 @@ impl Filler {
         Ok(chore)
     }
 
+    /// Without a sync for each group, segments that the log has left are synced, once there is room ahead: nobody waits for it.
+    fn sync_left(&self, shared: &Shared) -> Result<(), LogFailure> {
+        if shared.syncs() {
+            return Ok(());
+        }
+        let geometry = shared.geometry();
+        let in_use = geometry.replay_segment(shared.durable());
+        shared.sync_up_to(geometry.start_of(in_use))
+    }
+
     /// Writes a piece of zeros ahead of the writer; returns whether there was need.
     fn fill(&mut self, shared: &Shared) -> Result<bool, LogFailure> {
         let Some(piece) = self.claim(shared).map_err(|error| failure(0, "measuring", error))? else {
@@ -203,6 +226,17 @@ impl Filler {
         let len = (piece.end - piece.start) as usize;
         file.write_at(&zeros.as_ref()[..len], shared.geometry().offset_of(piece.start))?;
         file.sync()
+    }
+
+    /// Looks how large the groups were lately.
+    fn look(&mut self, shared: &Shared) {
+        let written = shared.stats.group_bytes.view();
+        let seen = (written.count(), written.sum);
+        let (groups, bytes) = (seen.0 - self.seen.0, seen.1 - self.seen.1);
+        if let Some(size) = bytes.checked_div(groups) {
+            self.rests = size > LARGE;
+            self.seen = seen;
+        }
     }
 
     /// Marks the next piece as the filler's, if one is needed.
@@ -262,7 +296,9 @@ impl Filler {
         let geometry = shared.geometry();
         let state = shared.lock();
         let mut due = geometry.end_of(state.prepared) - geometry.segment_size() / 4 * 3;
-        if shared.options.zero_fill {
+        if shared.options.zero_fill && self.rests {
+            due = due.min(state.end() + LOOK);
+        } else if shared.options.zero_fill {
             let ahead = self.filled.iter().map(|(number, size)| geometry.start_of(*number) + size).max();
             let filled = ahead.unwrap_or(0);
             if filled < geometry.end_of(state.prepared) {

@@ -395,10 +395,7 @@ impl Log {
         if self.shared.syncs() {
             return Ok(());
         }
-        let mut written = self.shared.written();
-        self.shared.sync_segment(self.geometry().replay_segment(written.end))?;
-        written.synced = written.end;
-        Ok(())
+        self.shared.sync_up_to(u64::MAX)
     }
 
     fn geometry(&self) -> Geometry {

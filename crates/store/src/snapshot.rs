@@ -95,8 +95,7 @@ impl Snapshotter {
             return Ok(());
         }
         // A snapshot must not outlive the log that it belongs to.
-        let number = self.shared.geometry().replay_segment(wanted);
-        self.shared.sync_segment(number).map_err(|failure| {
+        self.shared.sync_up_to(wanted).map_err(|failure| {
             self.shared.fail(failure.clone());
             SnapshotFailure::Ended(failure)
         })

@@ -78,7 +78,6 @@ impl Shared {
         let mut written = self.written();
         let number = self.geometry().segment_of(group.position);
         let failure = |doing| move |error| failure(number, doing, error);
-        self.finish_segment_before(number, &mut written)?;
         let header = GroupHeader {
             log_id: self.files.identity.log_id,
             shard: self.files.identity.shard,
@@ -120,14 +119,27 @@ impl Shared {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Without a sync for each group, a segment is synced when the log leaves it.
-    fn finish_segment_before(&self, number: u64, written: &mut Written) -> Result<(), LogFailure> {
-        let last = self.geometry().replay_segment(written.end);
-        if self.syncs() || last == number || written.synced == written.end {
+    /// Makes up for the syncs that [`crate::Durability::Os`] leaves out, up to `position` or what is written, whatever is less.
+    /// The writer goes on meanwhile.
+    pub(crate) fn sync_up_to(&self, position: u64) -> Result<(), LogFailure> {
+        let (synced, end) = {
+            let written = self.written();
+            (written.synced, written.end.min(position))
+        };
+        if synced >= end {
             return Ok(());
         }
-        self.sync_segment(last)?;
-        written.synced = written.end;
+        let segment = |position| self.geometry().replay_segment(position);
+        for number in segment(synced + 1)..=segment(end) {
+            // One that is gone was synced before by whoever freed it.
+            if let Err(failure) = self.sync_segment(number)
+                && self.files.is_live(number)
+            {
+                return Err(failure);
+            }
+        }
+        let mut written = self.written();
+        written.synced = written.synced.max(end);
         Ok(())
     }
 

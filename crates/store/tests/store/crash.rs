@@ -1,6 +1,6 @@
 //! Random histories with an accident at every step: what was acknowledged comes back, in order, and nothing after a gap.
 
-use crate::common::{Chance, Ledger, batch, open_with, quiet, row, small};
+use crate::common::{Chance, Ledger, batch, open, open_with, quiet, row, small, stored};
 use ottla_store::testing::{Fault, FaultMedium};
 use ottla_store::{Durability, Hooks, Log, Options};
 use ottla_types::LogPosition;
@@ -132,4 +132,34 @@ fn without_syncs_a_prefix_comes_back() {
 #[test]
 fn no_space_at_every_step() {
     every_step(400..402, quiet(), Fault::NoSpace, End::Power);
+}
+
+#[test]
+fn without_syncs_a_snapshot_has_all_of_its_log_beside_it() {
+    let options = Options { durability: Durability::Os, zero_fill: false, ..quiet() };
+    // The log ends around the beginning of the second segment, also where the first was not synced yet.
+    for count in 12..20 {
+        for seed in 0..4 {
+            let medium = FaultMedium::new(seed);
+            let (mut opened, _) = open(&medium, options).unwrap();
+            let mut places = Vec::new();
+            for number in 0..count {
+                places.push(opened.log.append(&batch(number, 3000)).unwrap().payload.unwrap());
+                opened.log.kick();
+                opened.log.drive();
+            }
+            let end = opened.log.end();
+            opened.log.snapshotter().write(end, &mut std::iter::once(small(count))).unwrap();
+            let after = medium.crash();
+            drop(opened);
+            let (again, replay) = open(&after, options).unwrap();
+            assert!(again.log.end() >= end, "{count} batches, seed {seed}");
+            assert_eq!(replay.snapshot.len(), 1, "{count} batches, seed {seed}");
+            // What the snapshot refers to is there too.
+            for (number, place) in places.into_iter().enumerate() {
+                let bytes = again.log.reader().read(place, 3000).unwrap();
+                assert_eq!(bytes, stored(&batch(number as u64, 3000)), "{count} batches, seed {seed}");
+            }
+        }
+    }
 }
