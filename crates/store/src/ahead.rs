@@ -2,13 +2,16 @@
 //! disk works while the answer before it is being sent.
 
 use crate::buffer::Pool;
+use crate::courtesy::Courtesy;
 use crate::medium::MediumFile;
 use crate::runs::SHIFT;
+use crate::stats::Histogram;
 use bytes::Bytes;
 use ottla_layout::{BLOCK, align_up};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Pieces that are kept; the oldest goes first.
 const PIECES: usize = 4;
@@ -18,6 +21,11 @@ const LARGEST: u64 = 5 << 18;
 const LARGE: u64 = 128 << 10;
 /// Readers that are remembered.
 const READERS: usize = 16;
+
+/// The longest pause between two pieces, for the sake of the log's syncs.
+const PAUSE: Duration = Duration::from_millis(16);
+/// After so long without a piece the disk counts as undisturbed by readers.
+const QUIET: Duration = Duration::from_millis(200);
 
 /// A file as its readers know it.
 pub(crate) struct Source {
@@ -132,8 +140,10 @@ impl Ahead {
         self.table().runs
     }
 
-    /// Reads what is wanted, until it is told to stop: the body of a thread.
-    pub(crate) fn run(&self, pool: &Arc<Pool>) {
+    /// Reads what is wanted, until it is told to stop: the body of a thread. Who lags behind yields to who waits for syncs.
+    pub(crate) fn run(&self, pool: &Arc<Pool>, syncs: &Histogram) {
+        let mut courtesy = Courtesy::new(syncs.view(), PAUSE);
+        let mut last = Instant::now();
         loop {
             let mut table = self.table();
             while table.jobs.is_empty() && !table.stop {
@@ -143,7 +153,12 @@ impl Ahead {
                 return;
             }
             drop(table);
+            if last.elapsed() > QUIET {
+                courtesy.begin(syncs.view());
+            }
+            std::thread::sleep(courtesy.pause(syncs.view()));
             self.read_next(pool);
+            last = Instant::now();
         }
     }
 
@@ -271,7 +286,7 @@ mod tests {
         ahead.note(source(99, &file), &(5 * MIB..6 * MIB));
         assert!(!ahead.note(source(99, &file), &(6 * MIB..8 * MIB - 9)));
         ahead.stop();
-        ahead.run(&pool);
+        ahead.run(&pool, &Histogram::new(&[1]));
         assert!(ahead.find(19, &(2 * MIB..3 * MIB), true).is_none());
     }
 }

@@ -11,6 +11,7 @@
 
 mod ahead;
 mod buffer;
+mod courtesy;
 #[cfg(unix)]
 mod disk;
 mod error;
@@ -32,6 +33,7 @@ mod stats;
 pub mod testing;
 mod writer;
 
+pub use courtesy::Courtesy;
 #[cfg(unix)]
 pub use disk::DiskMedium;
 pub use error::{AppendError, LogFailure, OpenError, SnapshotFailure};

@@ -66,7 +66,9 @@ impl Log {
         if threads {
             log.spawn("ottla-wal", |shared| shared.write_until_stopped())?;
             log.shared.files.runs.ahead.begin();
-            log.spawn("ottla-ahead", |shared| shared.files.runs.ahead.run(&shared.pool))?;
+            log.spawn("ottla-ahead", |shared| {
+                shared.files.runs.ahead.run(&shared.pool, &shared.stats.syncs)
+            })?;
             log.spawn("ottla-fill", |shared| Filler::new().run(shared))?;
         } else {
             log.filler = Some(Filler::new());
