@@ -5,6 +5,7 @@
 //!   host thread ──append──▶ open group ──kick──▶ writer thread ── write, one sync ──▶ on_durable(position)
 //!                                                     │ done: takes what arrived meanwhile
 //!   filler thread: next segment, zeros ahead of the writer, freed segments become spares
+//!   ahead thread: what readers that go forward want next; it yields to the writer's syncs
 //! ```
 //! A failed write or sync ends the log: nothing is retried, later appends are refused, and the host ends the process.
 #![forbid(unsafe_code)]
