@@ -375,7 +375,14 @@ impl Log {
             return true;
         }
         let position = self.geometry().place_for(state.next, BLOCK);
-        let fits = self.geometry().segment_of(position) <= state.prepared;
+        let segment = self.geometry().segment_of(position);
+        // The segment may be on its way.
+        while self.filler.is_none() && segment > state.prepared && !state.starved && state.failed.is_none() {
+            state.wanted = segment;
+            self.shared.chores.notify_one();
+            state = self.shared.wait_for_progress(state);
+        }
+        let fits = segment <= state.prepared;
         if fits {
             state.open_at(position, &self.shared.pool);
         }
