@@ -105,13 +105,19 @@ impl Housekeeping {
             Ok(taking) => self.taking = Some(taking),
             Err(error) => tracing::warn!(%error, "no thread for a snapshot; the next start replays more"),
         }
-        self.next_piece(shard, log);
+        // Asked again, the log may say that it ends behind the padding of a group that was begun to be written meanwhile: the
+        // position must be the one that is remembered.
+        self.take_piece(shard, self.position);
     }
 
     /// Takes the next piece of the snapshot.
     pub(super) fn next_piece(&mut self, shard: &Shard, log: &Log) {
+        self.take_piece(shard, log.end());
+    }
+
+    fn take_piece(&mut self, shard: &Shard, position: LogPosition) {
         if let Some(taking) = &mut self.taking {
-            taking.take(shard, log);
+            taking.take(shard, position);
         }
     }
 

@@ -11,7 +11,7 @@
 use super::Command;
 use super::seat::Mailbox;
 use ottla_core::Shard;
-use ottla_store::{Log, SnapshotFailure, SnapshotWriter, Snapshotter};
+use ottla_store::{SnapshotFailure, SnapshotWriter, Snapshotter};
 use ottla_types::record::{LogRecord, SnapshotUnit};
 use ottla_types::{LogPosition, Millis};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -116,10 +116,10 @@ impl Taking {
         Ok(Taking { desk, most, reached: None })
     }
 
-    /// Takes the next piece of the state as it is now.
-    pub(super) fn take(&mut self, shard: &Shard, log: &Log) {
+    /// Takes the next piece of the state as it is now, when the log ends at `position`.
+    pub(super) fn take(&mut self, shard: &Shard, position: LogPosition) {
         let (rows, reached) = shard.snapshot_piece(self.reached.as_ref(), self.most);
-        let piece = Piece { position: log.end(), rows, last: reached == SnapshotUnit::All };
+        let piece = Piece { position, rows, last: reached == SnapshotUnit::All };
         self.reached = Some(reached);
         match &mut self.desk {
             // A thread that is gone has reported how the snapshot ended.
