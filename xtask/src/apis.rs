@@ -1,4 +1,4 @@
-//! `cargo xtask apis`: gathers what the file of each API says of itself into docs/apis.md, the compatibility page.
+//! `cargo xtask apis`: gathers the header of each file in crates/broker/src/api into docs/evidence/apis.md, the list of served APIs.
 
 mod errors;
 
@@ -28,7 +28,7 @@ struct Served {
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let served = served()?;
     let errors = errors::gather(served.keys().map(String::as_str))?;
-    for (path, text) in [("docs/apis.md", page(&served)), ("crates/web/data/errors.tsv", errors)] {
+    for (path, text) in [("docs/evidence/apis.md", page(&served)), ("crates/web/data/errors.tsv", errors)] {
         let whole = process::root().join(path);
         if !options.check {
             fs::write(&whole, text).map_err(|e| format!("cannot write {path}: {e}"))?;

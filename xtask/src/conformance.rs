@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// Steps of a random history
     #[arg(long, default_value_t = 80)]
     steps: usize,
-    /// Write docs/differences.md from the list of differences, and do nothing else
+    /// Write docs/guide/differences.md from the list of differences, and do nothing else
     #[arg(long)]
     page: bool,
     /// Play only scripts whose name or file begins like this
@@ -130,7 +130,7 @@ fn folder() -> PathBuf {
 
 fn write_page() -> Result<(), String> {
     let suite = Suite::read(&folder(), &|_| Versions::NONE)?;
-    let path = process::root().join("docs/differences.md");
+    let path = process::root().join("docs/guide/differences.md");
     fs::write(&path, suite.differences.page()).map_err(|e| format!("{}: {e}", path.display()))
 }
 

@@ -51,10 +51,10 @@ pub(crate) struct Options {
     /// Only this scenario; may be given more than once.
     #[arg(long)]
     scenario: Vec<String>,
-    /// Write the results to docs/clients.md; for whole runs only.
+    /// Write the results to docs/evidence/clients.md; for whole runs only.
     #[arg(long, conflicts_with_all = ["client", "scenario"])]
     docs: bool,
-    /// Put `ottla tap` between clients and broker and check every frame; a whole run against Ottla writes docs/traffic.md.
+    /// Put `ottla tap` between clients and broker and check every frame; a whole run on Ottla writes docs/evidence/traffic.md.
     #[arg(long)]
     through_tap: bool,
     /// Show what the client programs print on stderr also when they pass.
@@ -78,8 +78,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         results.push(result);
     }
     if options.docs {
-        let path = process::root().join("docs/clients.md");
-        fs::create_dir_all(process::root().join("docs"))
+        let path = process::root().join("docs/evidence/clients.md");
+        fs::create_dir_all(process::root().join("docs/evidence"))
             .and_then(|()| fs::write(&path, table::page(&clients, &results)))
             .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     }

@@ -1,5 +1,5 @@
 //! `cargo xtask faults`: the faults of crates/ottla/tests/faults against the release build, those too that need strace, a loop device,
-//! root, or many file descriptors. docs/reliability.md says which line of the fault matrix each belongs to.
+//! root, or many file descriptors. docs/internals/reliability.md says which line of the fault matrix each belongs to.
 
 use clap::Args;
 

@@ -41,11 +41,11 @@ enum Chore {
     /// Import or check the facts of Kafka's messages.
     #[command(subcommand)]
     Schemas(schemas::Schemas),
-    /// Gather what is served into docs/apis.md.
+    /// Gather what is served into docs/evidence/apis.md.
     Apis(apis::Options),
-    /// Run the tests that name rules or bug reports, print which shows what, and write docs/rules.md.
+    /// Run the tests that name rules or bug reports, print which shows what, and write docs/evidence/rules.md.
     Rules(rules::Options),
-    /// Measure Ottla beside its peers in one run and write docs/benchmarks.md.
+    /// Measure Ottla beside its peers in one run and write docs/evidence/benchmarks.md.
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Count the instructions of the hot paths and compare them with the committed list.

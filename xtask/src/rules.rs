@@ -10,7 +10,7 @@ use std::fs;
 use crate::process;
 use tests::{Outcome, Test};
 
-const PAGE: &str = "docs/rules.md";
+const PAGE: &str = "docs/evidence/rules.md";
 const DATA: &str = include_str!("../data/rules.tsv");
 
 /// What to do.

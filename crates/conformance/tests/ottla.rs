@@ -40,9 +40,9 @@ fn every_answer_is_kafkas_or_listed() {
 #[test]
 fn the_page_is_made_of_the_list() {
     let suite = Suite::read(&root().join("e2e/conformance"), &|_| Versions::NONE).unwrap();
-    let page = std::fs::read_to_string(root().join("docs/differences.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/guide/differences.md")).unwrap();
     assert!(
         page == suite.differences.page(),
-        "cargo xtask conformance --page writes docs/differences.md anew"
+        "cargo xtask conformance --page writes docs/guide/differences.md anew"
     );
 }

@@ -2,7 +2,7 @@
 //! It must not know how a file is read or written, what time it is, or what a record means to the broker.
 //!
 //! Everything here is little-endian unless it is a Kafka batch, and is described for readers without the code in
-//! `docs/format.md`. Tag and field numbers are frozen: a change is a new version beside the old one.
+//! `docs/internals/format.md`. Tag and field numbers are frozen: a change is a new version beside the old one.
 #![forbid(unsafe_code)]
 
 pub mod explain;

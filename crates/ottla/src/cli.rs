@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_page_of_commands_names_every_command_and_flag() {
-        let page = include_str!("../../../docs/commands.md");
+        let page = include_str!("../../../docs/guide/commands.md");
         for (path, command) in commands() {
             if path == "ottla" || path.contains("help") {
                 continue;

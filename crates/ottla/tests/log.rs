@@ -224,7 +224,7 @@ fn verify_says_what_a_start_would_do_and_changes_nothing() {
 
 #[test]
 fn the_example_of_the_format_is_what_is_shown() {
-    let page = include_str!("../../../docs/format.md");
+    let page = include_str!("../../../docs/internals/format.md");
     let (_, example) = page.split_once("## An example, byte by byte").unwrap();
     let example: Vec<_> = example.lines().filter_map(|line| line.strip_prefix("    ")).collect();
     let tree = include_str!("log/golden/tree.txt");

@@ -49,7 +49,7 @@ pub(crate) struct Options {
     /// Keep the figures of the run before, but for the shapes that are measured now.
     #[arg(long)]
     keep: bool,
-    /// Write the figures to docs/benchmarks.md.
+    /// Write the figures to docs/evidence/benchmarks.md.
     #[arg(long)]
     docs: bool,
 }

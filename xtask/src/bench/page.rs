@@ -1,12 +1,12 @@
-//! docs/benchmarks.md, a section for each bench: a run replaces its own section and leaves the others, and of its own what was written by
-//! hand between the lines of [`by_hand`].
+//! docs/evidence/benchmarks.md has a section for each bench. A run replaces its own section and keeps the others. Text written by
+//! hand between the markers of [`by_hand`] is kept too.
 
 use crate::process;
 use std::fs;
 
 /// Puts a section, its title included, in the place of the one with the same title, or at the end.
 pub(super) fn write(title: &str, text: &str) -> Result<(), String> {
-    let path = process::root().join("docs/benchmarks.md");
+    let path = process::root().join("docs/evidence/benchmarks.md");
     let told = |e: std::io::Error| format!("{}: {e}", path.display());
     let page = fs::read_to_string(&path).map_err(told)?;
     fs::write(&path, replaced(&page, title, text)).map_err(told)

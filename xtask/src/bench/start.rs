@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// Measure the programs below target as they are, without building them.
     #[arg(long)]
     no_build: bool,
-    /// Write the figures to docs/benchmarks.md.
+    /// Write the figures to docs/evidence/benchmarks.md.
     #[arg(long)]
     docs: bool,
 }

@@ -18,7 +18,7 @@ use crate::process;
 const SHOWN: usize = 3;
 
 /// Where the brokers part because Kafka remembers the sequence number of a batch that it refused: one takes a batch that is out of
-/// order to the other, as docs/differences.md says. What follows has other offsets.
+/// order to the other, as docs/guide/differences.md says. What follows has other offsets.
 fn parting(kafka: &[Exchange], ottla: &[Exchange]) -> Option<usize> {
     let code = |one: &Exchange| {
         let path = "responses.0.partitionResponses.0.errorCode";

@@ -1,4 +1,4 @@
-//! What a run shows: the table on the terminal, the closing line, and docs/clients.md.
+//! What a run shows: the table on the terminal, the closing line, and docs/evidence/clients.md.
 
 use std::fmt::Write;
 
@@ -107,11 +107,11 @@ impl Results {
     }
 }
 
-/// The whole of docs/clients.md.
+/// The whole of docs/evidence/clients.md.
 pub(crate) fn page(clients: &[Client], results: &[Results]) -> String {
     let mut text = String::from(
         "# Stock clients\n\n\
-         Written by `cargo xtask e2e --docs`; [e2e/README.md](../e2e/README.md) says what each scenario does and asserts.\n\
+         Written by `cargo xtask e2e --docs`; [e2e/README.md](../../e2e/README.md) says what each scenario does and asserts.\n\
          `cannot` means that the client lacks what the scenario needs.\n\n\
          | client | version | language |\n|---|---|---|\n",
     );

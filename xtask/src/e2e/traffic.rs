@@ -111,7 +111,7 @@ impl Traffic {
         self.faulty
     }
 
-    /// Writes docs/traffic.md and the table that pages are made from.
+    /// Writes docs/evidence/traffic.md and the table that pages are made from.
     pub(crate) fn write(&self, clients: &[Client]) -> Result<(), String> {
         let root = process::root();
         let data = root.join("crates/microscope/data");
@@ -119,7 +119,7 @@ impl Traffic {
             fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
         };
         fs::create_dir_all(&data).map_err(|e| format!("cannot make {}: {e}", data.display()))?;
-        write(&root.join("docs/traffic.md"), page::markdown(self, clients))?;
+        write(&root.join("docs/evidence/traffic.md"), page::markdown(self, clients))?;
         write(&data.join("traffic.tsv"), page::table(self))
     }
 }

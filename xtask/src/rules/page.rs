@@ -1,4 +1,4 @@
-//! docs/rules.md.
+//! docs/evidence/rules.md.
 
 use super::tests::Test;
 use super::{Kind, Rule};
@@ -36,7 +36,7 @@ fn table<'a>(page: &mut String, rules: impl Iterator<Item = &'a Rule>, tests: &[
     page.push_str("| id | what it says | tests | what is not shown, and why |\n| --- | --- | --- | --- |\n");
     for rule in rules {
         let shown = tests.iter().filter(|test| test.ids.contains(&rule.id));
-        let shown = shown.map(|test| format!("[{}](../{})", test.name, test.path)).collect::<Vec<_>>();
+        let shown = shown.map(|test| format!("[{}](../../{})", test.name, test.path)).collect::<Vec<_>>();
         let shown = shown.join("<br>");
         page.push_str(&format!("| {} | {} | {shown} | {} |\n", rule.id, rule.title, rule.note));
     }

@@ -1,4 +1,4 @@
-//! Faults against the real binary: docs/reliability.md says which line of the fault matrix each test belongs to.
+//! Faults against the real binary. docs/internals/reliability.md says which line of the fault matrix each test belongs to.
 //!
 //! Tests that need strace, root, a loop device or ten thousand file descriptors are ignored here; `cargo xtask faults` runs them all,
 //! against the release build, which OTTLA_BINARY names.

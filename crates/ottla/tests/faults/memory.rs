@@ -1,5 +1,5 @@
-//! Clients that try to make the broker large. Whatever they do, by default it has no more than 256 MiB resident: docs/memory.md
-//! says where they go. What each attack came to is printed.
+//! Clients that try to make the broker large. Whatever they do, by default it has no more than 256 MiB resident;
+//! docs/guide/memory.md says where they go. What each attack came to is printed.
 
 use std::time::Duration;
 

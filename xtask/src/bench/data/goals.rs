@@ -27,7 +27,7 @@ const ELSEWHERE: [(&str, &str, &str, &str); 4] = [
     ),
     ("G6, G7", "starts and restarts", "20 ms, 10 MiB; 300 ms, 150 MiB; 1.5 raw scans", "see Start"),
     ("G9", "memory under any client", "256 MiB by default", "a test"),
-    ("G10", "anomalies that the checker finds", "none", "docs/reliability.md"),
+    ("G10", "anomalies that the checker finds", "none", "docs/internals/reliability.md"),
 ];
 
 fn beside_kafka(figures: &Figures) -> Vec<Goal> {

@@ -39,13 +39,13 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-/// Writes the plots for which something was measured to docs/.
+/// Writes the plots for which something was measured to docs/evidence.
 pub(super) fn write(figures: &Figures) -> Result<(), String> {
     for (file, title, sides) in PLOTS {
         let lines: Vec<Line> =
             sides.iter().zip(COLOURS).flat_map(|(side, colour)| lines(figures, *side, colour)).collect();
         if lines.iter().any(|line| !line.points.is_empty()) {
-            let path = process::root().join("docs").join(file);
+            let path = process::root().join("docs/evidence").join(file);
             fs::write(&path, draw(title, &lines)).map_err(|e| format!("{}: {e}", path.display()))?;
         }
     }

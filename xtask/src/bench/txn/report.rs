@@ -1,4 +1,4 @@
-//! The section of docs/benchmarks.md.
+//! The section of docs/evidence/benchmarks.md.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -15,7 +15,7 @@ pub(super) struct Mistake {
     from: i16,
     /// What stands behind the message.
     left: &'static [u8],
-    /// What it comes from, for docs/traffic.md.
+    /// What it comes from, for docs/evidence/traffic.md.
     pub(super) why: &'static str,
 }
 

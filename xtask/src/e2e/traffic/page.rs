@@ -1,4 +1,4 @@
-//! docs/traffic.md for people, crates/microscope/data/traffic.tsv for pages.
+//! docs/evidence/traffic.md for people, crates/microscope/data/traffic.tsv for pages.
 
 use std::fmt::Write;
 
