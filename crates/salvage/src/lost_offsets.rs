@@ -7,11 +7,11 @@ use ottla_types::record::LogRecord;
 use ottla_types::{Offset, TopicPartition};
 
 /// Offsets from the first to the last, both lost.
-pub(super) type Range = (i64, i64);
+pub type Range = (i64, i64);
 
 /// Follows every partition from record to record. Where the next batch does not begin at the next offset, records are lost.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     next: BTreeMap<TopicPartition, i64>,
     lost: BTreeMap<TopicPartition, Vec<Range>>,
     /// The highest offset that a group committed: there was something before it.
@@ -22,7 +22,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// A row of a snapshot.
-    pub(super) fn row(&mut self, row: &LogRecord) {
+    pub(crate) fn row(&mut self, row: &LogRecord) {
         match row {
             LogRecord::PartitionRestored(row) => {
                 self.next.insert(row.partition, row.next_offset.0);
@@ -40,7 +40,7 @@ impl Ledger {
     }
 
     /// A record of the log.
-    pub(super) fn record(&mut self, record: &LogRecord) {
+    pub(crate) fn record(&mut self, record: &LogRecord) {
         match record {
             LogRecord::TopicCreated(created) => self.partitions(created.id, created.partitions),
             LogRecord::PartitionsAdded(added) => self.partitions(added.id, added.partitions),
@@ -88,12 +88,12 @@ impl Ledger {
     }
 
     /// The offset that a partition's next record should take, if the partition is known.
-    pub(super) fn next(&self, at: TopicPartition) -> Option<i64> {
+    pub(crate) fn next(&self, at: TopicPartition) -> Option<i64> {
         self.next.get(&at).copied()
     }
 
     /// Offsets that are lost although something tells of them.
-    pub(super) fn lose(&mut self, at: TopicPartition, range: Range) {
+    pub(crate) fn lose(&mut self, at: TopicPartition, range: Range) {
         self.lost.entry(at).or_default().push(range);
         if let Some(next) = self.next.get_mut(&at) {
             *next = (*next).max(range.1 + 1);
@@ -101,7 +101,7 @@ impl Ledger {
     }
 
     /// Takes what groups committed as a sign of what was there: partitions and the offsets that their next records take.
-    pub(super) fn ends(&mut self) -> BTreeMap<TopicPartition, i64> {
+    pub(crate) fn ends(&mut self) -> BTreeMap<TopicPartition, i64> {
         for (at, committed) in std::mem::take(&mut self.committed) {
             if let Some(next) = self.next(at).filter(|next| *next < committed) {
                 self.lose(at, (next, committed - 1));
@@ -112,7 +112,7 @@ impl Ledger {
 
     /// What is lost of each partition that there is, without what nobody could read any more; and of topics that nothing
     /// tells of.
-    pub(super) fn lost(mut self, partitions: &Partitions) -> BTreeMap<TopicPartition, Vec<Range>> {
+    pub(crate) fn lost(mut self, partitions: &Partitions) -> BTreeMap<TopicPartition, Vec<Range>> {
         for (at, ranges) in self.strays {
             // A partition of a snapshot that is read back in pieces becomes known after its records.
             if partitions.get(at).is_none() {

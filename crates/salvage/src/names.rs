@@ -8,28 +8,28 @@ use ottla_wire::Uuid;
 
 /// Topics that were met so far, deleted ones too.
 #[derive(Debug, Default)]
-pub(super) struct Names(BTreeMap<TopicId, String>);
+pub struct Names(BTreeMap<TopicId, String>);
 
 impl Names {
     /// Takes in a record or a row, which may tell of a topic.
-    pub(super) fn learn(&mut self, record: &LogRecord) {
+    pub fn learn(&mut self, record: &LogRecord) {
         if let LogRecord::TopicCreated(created) = record {
             self.0.insert(created.id, created.name.clone());
         }
     }
 
     /// The name of a topic; its id if that is not known.
-    pub(super) fn topic(&self, id: TopicId) -> String {
+    pub fn topic(&self, id: TopicId) -> String {
         self.0.get(&id).cloned().unwrap_or_else(|| Uuid(id.0).to_string())
     }
 
     /// Topic and number.
-    pub(super) fn partition(&self, at: TopicPartition) -> String {
+    pub fn partition(&self, at: TopicPartition) -> String {
         format!("{}-{}", self.topic(at.topic), at.partition)
     }
 
     /// True if this is what the topic is called, by name or by id.
-    pub(super) fn is(&self, id: TopicId, name: &str) -> bool {
+    pub fn is(&self, id: TopicId, name: &str) -> bool {
         self.0.get(&id).is_some_and(|known| known == name) || Uuid(id.0).to_string() == name
     }
 }

@@ -8,15 +8,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ottla_store::inspect::Folder;
-use ottla_store::{AppendError, DiskMedium, Hooks, Log, LogFailure, Medium, Options, PartEnd, RunError};
+use ottla_store::{DiskMedium, Hooks, Log, LogFailure, Medium, Options, PartEnd, RunError};
 use ottla_types::record::{BatchAppended, BatchPlace, BatchesRestored, LogRecord, RunPart, StoredBatch};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicPartition,
 };
 use ottla_wire::batch::BatchHeader;
 
-use super::left::{Left, read};
-use crate::cli::failure::Failure;
+use crate::SalvageError;
+use crate::batch::read;
+use crate::remaining::Remaining;
 
 /// Batches in a row: a row must fit into half a segment, however small.
 const ROW: usize = 256;
@@ -24,7 +25,10 @@ const ROW: usize = 256;
 const PIECE: u64 = 8 << 20;
 
 /// Writes what is left into `to`, a folder that must be new or empty.
-pub(super) fn write(folder: &Folder, left: &Left, to: &Path) -> Result<(), Failure> {
+///
+/// # Errors
+/// `to` is not empty or cannot be written, or the old folder cannot be read.
+pub fn write_folder(folder: &Folder, left: &Remaining, to: &Path) -> Result<(), SalvageError> {
     let medium = Arc::new(make(to)?);
     let identity = folder.identity();
     let options = Options {
@@ -39,10 +43,9 @@ pub(super) fn write(folder: &Folder, left: &Left, to: &Path) -> Result<(), Failu
     let open = || Log::open(Arc::clone(&medium) as Arc<dyn Medium>, options, Hooks::none(), &mut |_| {});
     open()?.log.close().map_err(failed)?;
     for run in whole_runs(left) {
-        folder.copy_run(run, medium.as_ref()).map_err(|error| {
-            let name = Folder::run_name(run);
-            Failure::unreadable(format!("{name} could not be copied: {error}"))
-        })?;
+        folder
+            .copy_run(run, medium.as_ref())
+            .map_err(|source| SalvageError::Copy { file: Folder::run_name(run), source })?;
     }
     let mut writing = Writing { folder, log: open()?.log, since: 0 };
     let places = writing.batches(left)?;
@@ -73,24 +76,22 @@ pub(super) fn write(folder: &Folder, left: &Left, to: &Path) -> Result<(), Failu
 }
 
 /// Runs of which something can be taken over as it is.
-fn whole_runs(left: &Left) -> BTreeSet<u64> {
+fn whole_runs(left: &Remaining) -> BTreeSet<u64> {
     let partitions = left.shard.partitions().iter();
     let parts = partitions.flat_map(|(at, partition)| partition.parts().iter().map(move |part| (at, part)));
     let whole = parts.filter(|(at, part)| !left.bad_parts.contains(&(*at, part.base_offset)));
     whole.map(|(_, part)| part.run).collect()
 }
 
-fn make(to: &Path) -> Result<DiskMedium, Failure> {
-    let name = to.display();
+fn make(to: &Path) -> Result<DiskMedium, SalvageError> {
     if std::fs::read_dir(to).is_ok_and(|mut names| names.next().is_some()) {
-        return Err(Failure::unreadable(format!("{name} is not empty"))
-            .remedy("Name a new folder with --to; nothing was written."));
+        return Err(SalvageError::NotEmpty { folder: to.display().to_string() });
     }
     Ok(DiskMedium::open(to)?)
 }
 
-fn failed(failure: LogFailure) -> Failure {
-    Failure::unreadable(format!("the new folder could not be written: {failure}"))
+fn failed(failure: LogFailure) -> SalvageError {
+    SalvageError::Write(failure.into())
 }
 
 /// Where the batches of a partition are now, by their first offset.
@@ -107,7 +108,7 @@ struct Writing<'f> {
 
 impl Writing<'_> {
     /// Copies every batch that can be read, in the order of the old log.
-    fn batches(&mut self, left: &Left) -> Result<Places, Failure> {
+    fn batches(&mut self, left: &Remaining) -> Result<Places, SalvageError> {
         let mut stored: Vec<(LogPosition, TopicPartition, StoredBatch)> = Vec::new();
         for (at, partition) in left.shard.partitions().iter() {
             let readable = partition.tail().filter(|one| !left.unreadable.contains(&(at, one.base_offset)));
@@ -120,7 +121,7 @@ impl Writing<'_> {
         let mut places = Places::new();
         for (_, at, one) in stored {
             let Ok(Some(batch)) = read(self.folder, &one)? else {
-                return Err(Failure::unreadable("a batch changed while it was copied"));
+                return Err(SalvageError::Changed);
             };
             let appended = if one.appended < Millis(0) { one.max_timestamp } else { one.appended };
             let record = record(at, batch.header(), appended, batch.bytes().clone());
@@ -131,7 +132,7 @@ impl Writing<'_> {
     }
 
     /// Writes what is left of parts that are not whole into new runs, one for each old one.
-    fn parts(&mut self, left: &Left) -> Result<Rewritten, Failure> {
+    fn parts(&mut self, left: &Remaining) -> Result<Rewritten, SalvageError> {
         let mut bad: BTreeMap<u64, Vec<(TopicPartition, RunPart)>> = BTreeMap::new();
         for (at, partition) in left.shard.partitions().iter() {
             let parts =
@@ -143,9 +144,7 @@ impl Writing<'_> {
         for parts in bad.into_values() {
             number += 1;
             let run = self.run(number, parts, &mut rewritten);
-            run.map_err(|error| {
-                Failure::unreadable(format!("the new folder could not be written: {error}"))
-            })?;
+            run.map_err(|error| SalvageError::Write(error.into()))?;
         }
         Ok(rewritten)
     }
@@ -168,10 +167,8 @@ impl Writing<'_> {
     }
 
     /// Appends a record; returns where its batch is, if it has one.
-    fn append(&mut self, record: &LogRecord) -> Result<LogPosition, Failure> {
-        let appended = self.log.append(record).map_err(|error: AppendError| {
-            Failure::unreadable(format!("the new folder could not be written: {error}"))
-        })?;
+    fn append(&mut self, record: &LogRecord) -> Result<LogPosition, SalvageError> {
+        let appended = self.log.append(record).map_err(|error| SalvageError::Write(error.into()))?;
         self.since += appended.end.0 - appended.position.0;
         if self.since >= PIECE {
             self.since = 0;

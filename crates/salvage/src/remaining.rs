@@ -1,4 +1,4 @@
-//! What is left of a damaged log: the state that its whole records make, and which batches of it can be read.
+//! What remains of a damaged log: the state that its whole records make, and which batches of it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,57 +7,79 @@ use ottla_core::{Applied, Shard};
 use ottla_layout::record::{Decoded, decode, kind_name};
 use ottla_layout::run::RunRow;
 use ottla_store::inspect::{Folder, Past};
-use ottla_store::{Appended, Replayed, RunError};
-use ottla_types::record::{BatchAppended, BatchPlace, LogRecord, StoredBatch};
+use ottla_store::{Appended, Replayed};
+use ottla_types::record::{BatchAppended, LogRecord};
 use ottla_types::{LogPosition, Offset, TopicPartition};
-use ottla_wire::batch::{Batch, BatchHeader};
+use ottla_wire::batch::BatchHeader;
 
-use super::ledger::{Ledger, Range};
-use super::names::Names;
-use super::verify::check_batch;
-use crate::cli::failure::Failure;
+use crate::batch::{check_batch, read};
+use crate::lost_offsets::{Ledger, Range};
+use crate::names::Names;
+use crate::{Damage, SalvageError};
 
-/// What a log comes to.
-pub(super) struct Left {
-    pub(super) shard: Shard,
-    pub(super) names: Names,
-    /// The offset that the next record of each partition takes: never one that was given before, as far as anything tells.
-    pub(super) ends: BTreeMap<TopicPartition, i64>,
-    /// Lost offsets of partitions.
-    pub(super) lost: BTreeMap<TopicPartition, Vec<Range>>,
-    /// Kinds of entries in damaged groups that could still be told, and were left out: how many of each.
-    pub(super) dropped: BTreeMap<&'static str, u64>,
-    /// Batches in damaged groups that their own checksums proved.
-    pub(super) rescued: u64,
+/// What can be read of a damaged log, and what is lost of it.
+#[derive(Debug)]
+pub struct Remaining {
+    /// Names of the topics.
+    pub names: Names,
+    /// Offsets that are lost, by partition.
+    pub lost: BTreeMap<TopicPartition, Vec<Range>>,
+    /// Entries of damaged groups whose kind can be read and that were left out, because nothing proves them: how many of each kind.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// How many batches of damaged groups were kept, because their own checksums prove them.
+    pub rescued: u64,
+    /// How many stretches of the log are damaged.
+    pub stretches: u64,
+    /// Why snapshots or other files cannot be read.
+    pub unread: Vec<String>,
+    /// The state that the entries make.
+    pub(crate) shard: Shard,
+    /// The offset that the next record of each partition takes: as far as anything tells, none that was given before.
+    pub(crate) ends: BTreeMap<TopicPartition, i64>,
     /// Batches that the state refers to and that cannot be read, by partition and offset.
-    pub(super) unreadable: BTreeSet<(TopicPartition, Offset)>,
-    /// Parts of runs that are not whole, and so cannot be taken over as they are.
-    pub(super) bad_parts: BTreeSet<(TopicPartition, Offset)>,
-    /// Damaged stretches of the log.
-    pub(super) stretches: u64,
-    /// What else cannot be read.
-    pub(super) unread: Vec<String>,
+    pub(crate) unreadable: BTreeSet<(TopicPartition, Offset)>,
+    /// Parts of runs that are not whole and cannot be copied as they are, by partition and first offset.
+    pub(crate) bad_parts: BTreeSet<(TopicPartition, Offset)>,
 }
 
-impl Left {
-    /// Reads a folder past all that is damaged.
-    pub(super) fn of(folder: &Folder) -> Result<Left, Failure> {
+/// A transaction that holds read_committed readers back and that no transactional id will end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// Its producer.
+    pub producer_id: i64,
+    /// Its first offset in the partition.
+    pub first_offset: i64,
+}
+
+impl Remaining {
+    /// Replays a folder past everything damaged, and reads every batch that the state refers to.
+    ///
+    /// # Errors
+    /// The medium fails.
+    pub fn of(folder: &Folder) -> Result<Remaining, SalvageError> {
         let mut reading = Reading::of(folder)?;
         let unreadable = reading.unreadable()?;
         let bad_parts = reading.bad_parts()?;
         let Reading { shard, names, mut ledger, dropped, rescued, stretches, unread, .. } = reading;
         let ends = ledger.ends();
         let lost = ledger.lost(shard.partitions());
-        Ok(Left { shard, names, ends, lost, dropped, rescued, unreadable, bad_parts, stretches, unread })
+        Ok(Remaining { shard, names, ends, lost, dropped, rescued, unreadable, bad_parts, stretches, unread })
     }
 
-    /// True if something is not as it was.
-    pub(super) fn is_damaged(&self) -> bool {
+    /// True if anything is lost or damaged.
+    pub fn is_damaged(&self) -> bool {
         self.stretches > 0 || !self.lost.is_empty() || !self.unread.is_empty()
     }
 
-    /// Transactions that hold readers back and that no transactional id will end: partition, producer, first offset.
-    pub(super) fn orphans(&self) -> Vec<(TopicPartition, i64, i64)> {
+    /// True if the state has this partition; lost offsets may be of topics whose creation is lost too.
+    pub fn has_partition(&self, at: TopicPartition) -> bool {
+        self.shard.partitions().get(at).is_some()
+    }
+
+    /// Transactions that stay open for good, unless an operator aborts them.
+    pub fn orphans(&self) -> Vec<Orphan> {
         let mut found = Vec::new();
         for (at, partition) in self.shard.partitions().iter() {
             for producer in partition.producers() {
@@ -68,7 +90,8 @@ impl Left {
                         && transaction.partitions().contains(&at)
                 });
                 if !owned {
-                    found.push((at, producer.producer_id.0, first.0));
+                    let producer_id = producer.producer_id.0;
+                    found.push(Orphan { partition: at, producer_id, first_offset: first.0 });
                 }
             }
         }
@@ -88,12 +111,12 @@ struct Reading<'f> {
 }
 
 /// The state that what is left of a log makes, without a look at the batches.
-pub(super) fn state(folder: &Folder) -> Result<Shard, Failure> {
+pub(crate) fn state(folder: &Folder) -> Result<Shard, SalvageError> {
     Ok(Reading::of(folder)?.shard)
 }
 
 impl<'f> Reading<'f> {
-    fn of(folder: &'f Folder) -> Result<Reading<'f>, Failure> {
+    fn of(folder: &'f Folder) -> Result<Reading<'f>, SalvageError> {
         let mut reading = Reading {
             folder,
             shard: Shard::new(Default::default()),
@@ -113,7 +136,7 @@ impl<'f> Reading<'f> {
         failed.map_or(Ok(reading), Err)
     }
 
-    fn past(&mut self, past: Past) -> Result<(), Failure> {
+    fn past(&mut self, past: Past) -> Result<(), SalvageError> {
         match past {
             Past::Replayed(Replayed::Snapshot(row)) => {
                 self.names.learn(&row);
@@ -198,7 +221,7 @@ impl<'f> Reading<'f> {
     }
 
     /// Looks at every batch that the state refers to.
-    fn unreadable(&mut self) -> Result<BTreeSet<(TopicPartition, Offset)>, Failure> {
+    fn unreadable(&mut self) -> Result<BTreeSet<(TopicPartition, Offset)>, SalvageError> {
         let mut found = BTreeSet::new();
         for (at, partition) in self.shard.partitions().iter() {
             for batch in partition.tail() {
@@ -212,7 +235,7 @@ impl<'f> Reading<'f> {
     }
 
     /// Looks at every part that the state refers to.
-    fn bad_parts(&mut self) -> Result<BTreeSet<(TopicPartition, Offset)>, Failure> {
+    fn bad_parts(&mut self) -> Result<BTreeSet<(TopicPartition, Offset)>, SalvageError> {
         let runs = self.folder.runs();
         let tables = runs.list().into_iter().map(|run| (run, runs.parts(run).is_ok()));
         let tables: BTreeMap<u64, bool> = tables.collect();
@@ -220,35 +243,18 @@ impl<'f> Reading<'f> {
         for (at, partition) in self.shard.partitions().iter() {
             for part in partition.parts() {
                 let report = runs.verify(RunRow { partition: at, part: *part });
-                let faults: Vec<_> =
-                    report.faults.into_iter().map(unless_medium).collect::<Result<_, _>>()?;
+                let name = Folder::run_name(part.run);
+                let faults = report.faults.into_iter().map(|error| Damage::of_run(&name, error));
+                let faults: Vec<_> = faults.collect::<Result<_, _>>()?;
                 if faults.is_empty() && tables.get(&part.run) == Some(&true) {
                     continue;
                 }
                 found.insert((at, part.base_offset));
                 let lost = self.folder.part_left(part, &mut |_| Ok(()));
-                let lost = lost.map_err(|error| Failure::unreadable(error.to_string()))?;
+                let lost = lost.map_err(SalvageError::Run)?;
                 lost.into_iter().for_each(|(from, to)| self.ledger.lose(at, (from.0, to.0)));
             }
         }
         Ok(found)
     }
-}
-
-/// Whether a medium failed: then nothing is known.
-pub(super) fn unless_medium(error: RunError) -> Result<RunError, Failure> {
-    match error {
-        RunError::Medium { .. } => Err(Failure::unreadable(error.to_string())),
-        error => Ok(error),
-    }
-}
-
-/// The bytes of a batch in the log, none for a marker; or that they are not what they should be.
-pub(super) fn read(folder: &Folder, stored: &StoredBatch) -> Result<Result<Option<Batch>, ()>, Failure> {
-    let BatchPlace::Log { position, size } = stored.place else { return Ok(Ok(None)) };
-    let bytes = Bytes::from(folder.read(position.0, size as usize)?);
-    let Ok(batch) = Batch::only(&bytes) else { return Ok(Err(())) };
-    let header = batch.header();
-    let fits = header.base_offset == stored.base_offset.0 && header.last_offset() == stored.last_offset.0;
-    Ok(if fits && batch.check_crc().is_ok() { Ok(Some(batch)) } else { Err(()) })
 }

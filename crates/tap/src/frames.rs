@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Larger frames pass without being kept.
-pub(super) const LARGEST: usize = 100 << 20;
+pub(crate) const LARGEST: usize = 100 << 20;
 /// Frames up to this size are kept without asking the budget.
 const SMALL: usize = 1 << 20;
 /// What all larger frames that are under way may take together.
@@ -24,7 +24,7 @@ const SIZE: usize = 4;
 
 /// The memory that large frames share.
 #[derive(Clone, Debug)]
-pub(super) struct Budget(Arc<Semaphore>);
+pub(crate) struct Budget(Arc<Semaphore>);
 
 impl Default for Budget {
     fn default() -> Budget {
@@ -48,29 +48,29 @@ impl Budget {
 
 /// The part of the budget that a frame has; given back when the last clone is dropped.
 #[derive(Clone, Debug)]
-pub(super) struct Room(#[expect(dead_code, reason = "held for its drop")] Option<Arc<OwnedSemaphorePermit>>);
+pub(crate) struct Room(#[expect(dead_code, reason = "held for its drop")] Option<Arc<OwnedSemaphorePermit>>);
 
 /// A frame as far as it is kept.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(crate) struct Arrived {
     /// Its bytes, the size included.
-    pub(super) bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// How many bytes of it are still to come: 0 when it is whole.
-    pub(super) left: usize,
+    pub(crate) left: usize,
     /// Its part of the budget, when it is whole.
-    pub(super) room: Option<Room>,
+    pub(crate) room: Option<Room>,
 }
 
 impl Arrived {
     /// The bytes of the whole frame.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.bytes.len() + self.left
     }
 }
 
 /// What comes next on a stream.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// A frame, or the beginning of one.
     Frame(Arrived),
     /// A size that no frame has: what was read of it and after it. What follows is unknown.
@@ -81,35 +81,35 @@ pub(super) enum Piece {
 
 /// One direction of a connection, read as frames.
 #[derive(Debug)]
-pub(super) struct Frames<R> {
+pub(crate) struct Frames<R> {
     from: R,
     buffer: BytesMut,
     budget: Budget,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(super) fn new(from: R, budget: Budget) -> Frames<R> {
+    pub(crate) fn new(from: R, budget: Budget) -> Frames<R> {
         Frames { from, buffer: BytesMut::new(), budget }
     }
 
     /// The stream behind what was read of it.
-    pub(super) fn stream(&mut self) -> &mut R {
+    pub(crate) fn stream(&mut self) -> &mut R {
         &mut self.from
     }
 
     /// Reads until so many bytes are there to look at; fewer at the end of the stream.
-    pub(super) async fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
+    pub(crate) async fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         self.fill(count).await?;
         Ok(&self.buffer[..self.buffer.len().min(count)])
     }
 
     /// What was read and not yet given out.
-    pub(super) fn take_buffer(&mut self) -> Bytes {
+    pub(crate) fn take_buffer(&mut self) -> Bytes {
         self.buffer.split().freeze()
     }
 
     /// The next piece. Memory grows with what arrives, not with what a size claims.
-    pub(super) async fn next(&mut self) -> io::Result<Piece> {
+    pub(crate) async fn next(&mut self) -> io::Result<Piece> {
         if !self.fill(SIZE).await? {
             return Ok(Piece::End(self.take_buffer()));
         }

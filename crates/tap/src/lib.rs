@@ -1,27 +1,17 @@
-//! A proxy between Kafka clients and any Kafka broker that tells what they say to each other.
-//! It must not know how the conversation is shown: whoever started it reads [`Event`]s and does that.
+//! A proxy between Kafka clients and any Kafka cluster that reports every frame that passes.
+//! It must not know how frames are shown or kept: the program that started it reads [`Event`]s and does that.
 //!
-//! Bytes pass as they came, but for answers that name brokers: in those the tap puts its own address, with a port of its own for each
-//! broker, so that the whole cluster stays behind it.
+//! Bytes pass unchanged, except in responses that name brokers. In those the tap replaces each broker's address with its own and a
+//! port that stands for that broker, so that clients reach the whole cluster through the tap.
 //!
-//! Memory is bounded, and so is patience: an event that nobody takes holds up the connection that it is about, and a slow reader on
-//! one side slows down the other.
-//!
-//! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let broker = ottla::Broker::in_memory().start()?;
-//! let (tap, mut events) = ottla::tap::Tap::start("127.0.0.1:0", &broker.address().to_string()).await?;
-//! let client = std::net::TcpStream::connect(tap.address())?; // any Kafka client connects here
-//! assert!(matches!(events.recv().await, Some(ottla::tap::Event::Opened { connection: 1, .. })));
-//! # Ok(())
-//! # }
-//! ```
+//! Memory is bounded. An event that is not received holds up the connection it is about, and a slow reader on one side slows down
+//! the other side.
+#![forbid(unsafe_code)]
 
-mod asked;
 mod frames;
 mod mask;
 mod nodes;
+mod pending;
 mod relay;
 mod rewrite;
 

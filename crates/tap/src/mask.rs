@@ -16,7 +16,7 @@ const SHORTEST_RESPONSE_HEAD: usize = 8;
 const SHORTEST_REQUEST_HEAD: usize = 12;
 
 /// The request with its secrets masked; the frame itself when it has none. A request with secrets that cannot be read is masked whole.
-pub(super) fn request(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
+pub(crate) fn request(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
     let secrets = match key {
         ApiKey::SASL_AUTHENTICATE => {
             in_request(whole, version, |m: &SaslAuthenticateRequest| vec![m.auth_bytes.clone()])
@@ -40,7 +40,7 @@ pub(super) fn request(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
 }
 
 /// The response with its secrets masked, as [`request`].
-pub(super) fn response(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
+pub(crate) fn response(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
     let secrets = match key {
         ApiKey::SASL_AUTHENTICATE => {
             in_response(key, version, whole, |m: &SaslAuthenticateResponse| vec![m.auth_bytes.clone()])
@@ -60,7 +60,7 @@ pub(super) fn response(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
 }
 
 /// A frame that is nothing but secret behind its size: a SASL token without a header.
-pub(super) fn token(whole: &Bytes) -> Bytes {
+pub(crate) fn token(whole: &Bytes) -> Bytes {
     masked(whole, None, SIZE)
 }
 

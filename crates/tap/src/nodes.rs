@@ -13,11 +13,11 @@ const MOST: usize = 1000;
 const TRIES: u16 = 1000;
 
 /// A broker's address as the cluster tells it.
-pub(super) type Address = (String, u16);
+pub(crate) type Address = (String, u16);
 
 /// The ports that are open.
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(crate) struct Nodes {
     /// The first listener.
     listen: SocketAddr,
     /// The addresses it forwards to.
@@ -29,7 +29,7 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// Before any broker is known: everything goes to `to`.
-    pub(super) async fn new(listen: SocketAddr, to: Address) -> Nodes {
+    pub(crate) async fn new(listen: SocketAddr, to: Address) -> Nodes {
         let behind = resolve(&to).await;
         let known = BTreeMap::from([(to, Some(listen.port()))]);
         let opening = tokio::sync::Mutex::new(listen.port());
@@ -37,7 +37,7 @@ impl Nodes {
     }
 
     /// The port that stands for a broker, if it has one, in words that a client at `ip` understands. Outer `None`: the broker is new.
-    pub(super) fn get(&self, host: &str, port: u16, ip: IpAddr) -> Option<Option<(Text, u16)>> {
+    pub(crate) fn get(&self, host: &str, port: u16, ip: IpAddr) -> Option<Option<(Text, u16)>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let local = *known.get(&(host.to_owned(), port))?;
         Some(local.map(|port| (Text::from(ip.to_canonical().to_string()), port)))
@@ -47,7 +47,7 @@ impl Nodes {
     ///
     /// # Errors
     /// No port is free. The broker's address is then left as it is.
-    pub(super) async fn open(&self, broker: &Address) -> io::Result<Option<TcpListener>> {
+    pub(crate) async fn open(&self, broker: &Address) -> io::Result<Option<TcpListener>> {
         let mut last = self.opening.lock().await;
         if self.lock().contains_key(broker) {
             return Ok(None);
@@ -103,7 +103,7 @@ async fn resolve((host, port): &Address) -> Vec<SocketAddr> {
 }
 
 /// Splits `HOST:PORT`; an IPv6 address stands in brackets. The port is 9092 unless given.
-pub(super) fn parse(text: &str) -> Option<Address> {
+pub(crate) fn parse(text: &str) -> Option<Address> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port.parse().ok()?),
         _ => (text, 9092),

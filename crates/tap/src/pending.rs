@@ -14,7 +14,7 @@ const MOST: usize = 1024;
 const SIZE: usize = 4;
 
 /// Whether the broker answers this request: it does not answer Produce with acks 0.
-pub(super) fn is_answered(head: &Head, whole: &Bytes) -> bool {
+pub(crate) fn is_answered(head: &Head, whole: &Bytes) -> bool {
     const AT: At = At("ProduceRequest", "Acks");
     if head.key != ApiKey::PRODUCE {
         return true;
@@ -28,29 +28,29 @@ pub(super) fn is_answered(head: &Head, whole: &Bytes) -> bool {
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// Its header; none for a SASL token without one.
-    pub(super) head: Option<Head>,
+    pub(crate) head: Option<Head>,
     /// When it was there as a whole.
-    pub(super) at: Instant,
+    pub(crate) at: Instant,
 }
 
 /// Both ends of what passes from the direction of requests to that of responses.
-pub(super) fn channel() -> (mpsc::Sender<Asked>, Waiting) {
+pub(crate) fn channel() -> (mpsc::Sender<Asked>, Waiting) {
     let (sender, from) = mpsc::channel(MOST);
     (sender, Waiting { from, queue: VecDeque::new() })
 }
 
 /// The requests that wait for answers, oldest first.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     from: mpsc::Receiver<Asked>,
     queue: VecDeque<Asked>,
 }
 
 impl Waiting {
     /// The request that this response answers. A token is answered by whatever comes next.
-    pub(super) fn take(&mut self, whole: &Bytes) -> Option<Asked> {
+    pub(crate) fn take(&mut self, whole: &Bytes) -> Option<Asked> {
         let correlation_id =
             whole.get(SIZE..).and_then(<[u8]>::first_chunk).map(|id| i32::from_be_bytes(*id));
         let mut at = 0;

@@ -1,9 +1,9 @@
 //! One connection: its two directions, each read as frames, told, and written to the other side.
 
-use super::asked::{self, Asked, Waiting, is_answered};
-use super::frames::{Arrived, Frames, LARGEST, Piece};
-use super::rewrite::{RewriteError, names_brokers, rewrite};
-use super::{Event, Head, Seen, Shared, mask};
+use crate::frames::{Arrived, Frames, LARGEST, Piece};
+use crate::pending::{self, Asked, Waiting, is_answered};
+use crate::rewrite::{RewriteError, names_brokers, rewrite};
+use crate::{Event, Head, Seen, Shared, mask};
 use bytes::Bytes;
 use ottla_wire::frame::Frame;
 use ottla_wire::{ApiKey, ErrorCode};
@@ -24,7 +24,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const OPENING: usize = 8;
 
 /// One connection.
-pub(super) struct Link {
+pub(crate) struct Link {
     connection: u64,
     /// The tap's address as this client knows it.
     ip: IpAddr,
@@ -50,12 +50,12 @@ struct About {
 }
 
 impl Link {
-    pub(super) fn new(connection: u64, ip: IpAddr, shared: Arc<Shared>) -> Link {
+    pub(crate) fn new(connection: u64, ip: IpAddr, shared: Arc<Shared>) -> Link {
         Link { connection, ip, shared }
     }
 
     /// Carries both directions until both have ended, or one cannot go on.
-    pub(super) async fn carry(&self, client: TcpStream, broker: TcpStream) {
+    pub(crate) async fn carry(&self, client: TcpStream, broker: TcpStream) {
         // Without these the tap would only be slower.
         let _ = client.set_nodelay(true);
         let _ = broker.set_nodelay(true);
@@ -76,7 +76,7 @@ impl Link {
     async fn carry_on(&self, opening: Opening, client: &mut Side, broker: &mut Side) {
         match opening {
             Opening::Kafka => {
-                let (sender, waiting) = asked::channel();
+                let (sender, waiting) = pending::channel();
                 let there = async {
                     if self.requests(&mut client.from, &mut broker.to, sender).await.is_err() {
                         // The broker is to learn that nothing follows.

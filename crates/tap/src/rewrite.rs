@@ -15,11 +15,11 @@ use ottla_wire::{
 const SIZE: usize = 4;
 
 /// Where a broker is said to be, and the port that stands for it: `None` leaves it as it is.
-pub(super) type Local<'a> = dyn FnMut(&str, u16) -> Option<(Text, u16)> + 'a;
+pub(crate) type Local<'a> = dyn FnMut(&str, u16) -> Option<(Text, u16)> + 'a;
 
 /// Why an answer could not be rewritten.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RewriteError {
+pub(crate) enum RewriteError {
     /// It is not what its API and version say.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -32,7 +32,7 @@ pub(super) enum RewriteError {
 }
 
 /// Whether answers of this API may name brokers.
-pub(super) fn names_brokers(key: ApiKey) -> bool {
+pub(crate) fn names_brokers(key: ApiKey) -> bool {
     matches!(
         key,
         ApiKey::METADATA
@@ -50,7 +50,7 @@ pub(super) fn names_brokers(key: ApiKey) -> bool {
 ///
 /// # Errors
 /// The frame is not an answer of that API and version; it should be passed on as it is.
-pub(super) fn rewrite(
+pub(crate) fn rewrite(
     key: ApiKey,
     version: i16,
     frame: &Bytes,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use ottla_client::ClientError;
-use ottla_store::OpenError;
+use ottla_salvage::{OpenError, SalvageError};
 use ottla_wire::ErrorCode;
 
 /// Why a command failed.
@@ -82,6 +82,22 @@ impl From<io::Error> for Failure {
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Failure {
         Failure::unreadable(error.to_string())
+    }
+}
+
+impl From<SalvageError> for Failure {
+    fn from(error: SalvageError) -> Failure {
+        let failure = Failure::unreadable(error.to_string());
+        match error {
+            SalvageError::NotEmpty { .. } => {
+                failure.remedy("Name a new folder with --to; nothing was written.")
+            }
+            SalvageError::Open(_)
+            | SalvageError::Run(_)
+            | SalvageError::Copy { .. }
+            | SalvageError::Changed
+            | SalvageError::Write(_) => failure,
+        }
     }
 }
 

@@ -5,22 +5,16 @@
 mod dump;
 mod filter;
 mod json;
-mod ledger;
-mod left;
 mod line;
-mod names;
 mod runs;
 mod salvage;
 mod tree;
 mod verify;
-mod write;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ottla_store::DiskMedium;
-use ottla_store::inspect::Folder;
+use ottla_salvage::{Damage, Folder};
 
 use super::failure::Failure;
 use super::out::Out;
@@ -60,11 +54,24 @@ struct Target {
 impl Target {
     /// Locks the folder and looks at it. Nothing in it is changed.
     fn open(&self) -> Result<Folder, Failure> {
-        Ok(Folder::open(Arc::new(DiskMedium::open_to_read(&self.folder)?))?)
+        Ok(ottla_salvage::open(&self.folder)?)
     }
 }
 
 /// A place in a file, as every line of these commands names it.
 fn place(file: &str, offset: u64) -> String {
     format!("{file}:0x{offset:08x}")
+}
+
+/// What is damaged, and where the log continues after it.
+fn damage_text(damage: &Damage) -> String {
+    let mut text = damage.reason.clone();
+    if let Some(location) = &damage.resumes {
+        text += &format!("; the log goes on at {location}");
+    }
+    if let Some(groups) = damage.missing_groups {
+        let groups = usize::try_from(groups).unwrap_or(usize::MAX);
+        text += &format!(", {} missing", line::counted(groups, "group"));
+    }
+    text
 }

@@ -3,10 +3,9 @@
 use clap::Args;
 use ottla_layout::explain::{Piece, Said};
 use ottla_layout::record::KINDS;
+use ottla_salvage::Names;
 use ottla_types::record::LogRecord;
 use ottla_types::{Offset, TopicId, TopicPartition};
-
-use super::names::Names;
 
 /// Which entries are shown; all unless given.
 #[derive(Args)]

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use ottla_layout::explain::{Piece, Said};
+use ottla_salvage::Names;
 use ottla_wire::batch::Batch;
 use serde_json::{Map, Value, json};
 
 use super::line::{CAP, children, siblings, topic_id};
-use super::names::Names;
 use crate::cli::format;
 
 /// The fields of an entry, without kind and version.

@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use ottla_layout::explain::{Piece, Said};
+use ottla_salvage::Names;
 use ottla_types::ProducerId;
 use ottla_types::record::BatchAppended;
 use ottla_wire::Uuid;
 use ottla_wire::batch::{Batch, BatchHeader};
 use ottla_wire::explain::{quoted, shown, timestamp};
-
-use super::names::Names;
 
 /// Elements of a list that are shown.
 const SHOWN: usize = 6;

@@ -3,15 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ottla_store::inspect::Folder;
+use ottla_salvage::{Folder, Orphan, Range, Remaining, write_folder};
 use ottla_types::TopicPartition;
 use serde_json::{Value, json};
 
 use super::Target;
-use super::ledger::Range;
-use super::left::Left;
 use super::line::counted;
-use super::write::write;
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 
@@ -37,11 +34,11 @@ pub(super) struct Salvage {
 impl Salvage {
     pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
         let folder = self.target.open()?;
-        let left = Left::of(&folder)?;
+        let left = Remaining::of(&folder)?;
         let refused = left.is_damaged() && !self.skip_damaged;
         let to = self.to.as_deref().filter(|_| !refused);
         if let Some(to) = to {
-            write(&folder, &left, to)?;
+            write_folder(&folder, &left, to)?;
         }
         if self.json {
             out.json(&as_json(&left, to.is_some()))?;
@@ -64,7 +61,7 @@ impl Salvage {
     }
 }
 
-fn report(folder: &Folder, left: &Left, out: &mut Out) -> Result<(), Failure> {
+fn report(folder: &Folder, left: &Remaining, out: &mut Out) -> Result<(), Failure> {
     if let Some(error) = folder.identity_fault() {
         out.line(format!("{error}; the segment headers say the same"))?;
     }
@@ -74,11 +71,7 @@ fn report(folder: &Folder, left: &Left, out: &mut Out) -> Result<(), Failure> {
     for (at, ranges) in &left.lost {
         let name = left.names.partition(*at);
         for (from, to) in ranges {
-            let there = if left.shard.partitions().get(*at).is_some() {
-                ""
-            } else {
-                ", of a topic that nothing tells of"
-            };
+            let there = if left.has_partition(*at) { "" } else { ", of a topic that nothing tells of" };
             out.line(format!("lost: {name} offsets {from} to {to}{there}"))?;
         }
     }
@@ -95,7 +88,7 @@ fn report(folder: &Folder, left: &Left, out: &mut Out) -> Result<(), Failure> {
         let batches = if count == 1 { "1 batch".to_owned() } else { format!("{count} batches") };
         out.line(format!("{batches} in damaged groups were saved: their own checksums prove them"))?;
     }
-    for (at, producer, first) in left.orphans() {
+    for Orphan { partition: at, producer_id: producer, first_offset: first } in left.orphans() {
         let TopicPartition { topic, partition } = at;
         out.line(format!(
             "producer {producer} has a transaction open on {}, and nothing will end it: once the new folder is served, \
@@ -107,13 +100,13 @@ fn report(folder: &Folder, left: &Left, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(left: &Left, written: bool) -> Value {
+fn as_json(left: &Remaining, written: bool) -> Value {
     let ranges = |(at, ranges): (&TopicPartition, &Vec<Range>)| {
         let (topic, partition) = (left.names.topic(at.topic), at.partition);
         let ranges = ranges.iter().map(|(from, to)| json!({ "from": from, "to": to }));
         json!({ "topic": topic, "partition": partition, "offsets": ranges.collect::<Vec<_>>() })
     };
-    let orphan = |(at, producer, first): (TopicPartition, i64, i64)| {
+    let orphan = |Orphan { partition: at, producer_id: producer, first_offset: first }| {
         let (topic, partition) = (left.names.topic(at.topic), at.partition);
         json!({ "topic": topic, "partition": partition, "producer_id": producer, "start_offset": first })
     };

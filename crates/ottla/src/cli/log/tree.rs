@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use ottla_layout::explain::Piece;
+use ottla_salvage::Names;
 use ottla_wire::explain::{self, Options, branches, columns};
 
 use super::line::said;
-use super::names::Names;
 
 /// A tree that grows row by row.
 #[derive(Default)]
