@@ -62,9 +62,7 @@ use crate::net::{Answerer, Answering, Coming, Hold, Refused, Reply};
 use crate::randomness::NoRandomness;
 use crate::trace::{Arrived, Recording, Stage};
 use bytes::Bytes;
-use ottla_core::catalog::CatalogAnswer;
 use ottla_core::partition::Isolation;
-use ottla_core::{Answer, Input, Ticket};
 use ottla_wire::frame::{self, RequestHeader};
 use ottla_wire::{
     ApiKey, DecodeError, DecodeProblem, Message, Reader, Request, Response, Text, Versions, messages,
@@ -137,9 +135,6 @@ pub(crate) enum Broken {
     /// No topic id can be drawn.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    /// The shard answered another question.
-    #[error("the shard answered another question, which is a bug in the broker")]
-    OtherAnswer,
 }
 
 /// What anybody may do with a topic, as there are no ACLs: all operations that topics have, as bits.
@@ -323,17 +318,6 @@ fn muted(reply: Reply, caller: &Caller) -> Reply {
 /// One line for the log: who, what, why.
 fn refusal(caller: &Caller, key: ApiKey, version: i16, why: impl std::fmt::Display) -> String {
     format!("client {:?}, {key} version {version}: {why}", caller.client_id)
-}
-
-/// Asks the catalog.
-async fn ask_catalog(
-    ctx: &Context,
-    make: impl FnOnce(Ticket) -> Input + Send + 'static,
-) -> Result<CatalogAnswer, Broken> {
-    match ctx.host.ask(make).await? {
-        Answer::Catalog(answer) => Ok(answer),
-        _ => Err(Broken::OtherAnswer),
-    }
 }
 
 /// The items whose name occurs once, and the names that occur more often.
