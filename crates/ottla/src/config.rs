@@ -323,4 +323,22 @@ mod tests {
         assert_eq!(config.broker["num.partitions"], "4");
         assert_eq!(ignored, ["KAFKA_PROCESS_ROLES"]);
     }
+
+    #[test]
+    fn the_page_of_settings_has_every_key_and_its_default() {
+        let page = include_str!("../../../docs/guide/configuration.md");
+        let own = BROKER_KEYS.iter().map(|key| (key.name, key.default));
+        let topic = TOPIC_KEYS.iter().map(|key| (key.name, key.default));
+        for (name, default) in own.chain(topic) {
+            let cell = if default.is_empty() { "|".to_owned() } else { format!("{default} |") };
+            let has = |line: &str| {
+                let rest = line.strip_prefix(&format!("| `{name}` "));
+                rest.is_some_and(|rest| rest.trim_start_matches("* ").starts_with(&format!("| {cell}")))
+            };
+            assert!(page.lines().any(has), "no row with `{name}` and its default {default:?}");
+        }
+        for name in TOPIC_KEYS.iter().filter_map(|key| key.broker_key) {
+            assert!(page.contains(&format!("`{name}`")), "{name}");
+        }
+    }
 }
