@@ -53,10 +53,11 @@ fn served() -> Result<BTreeMap<String, Served>, String> {
     Ok(found)
 }
 
-/// `Name LOW-HIGH: what it does. Left out: what is missing.`, over the first lines of a file; none if it is no API's.
+/// Parses `Name LOW-HIGH: what it does. Left out: what is missing.`, the first paragraph of a file's header. Later paragraphs are
+/// notes on the implementation. None if the file does not begin with the name of an API.
 fn header(text: &str) -> Option<(String, Served)> {
     let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
-    let text = lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let text = lines.map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let (head, rest) = text.split_once(": ")?;
     let (name, versions) = head.split_once(' ')?;
     API_TABLE.iter().find(|api| api.name == name)?;
@@ -72,9 +73,9 @@ fn header(text: &str) -> Option<(String, Served)> {
 
 fn page(served: &BTreeMap<String, Served>) -> String {
     let mut page = "# APIs\n\n\
-        What is served, at which versions, and what is left out: gathered by `cargo xtask apis` from the files of\n\
-        crates/broker/src/api. The ranges are those of Apache Kafka 4.4; ApiVersions tells clients the same.\n\n\
-        | key | API | versions | what it does here | left out |\n| ---: | --- | --- | --- | --- |\n"
+        The APIs that Ottla serves, with their versions, and what each leaves out. `cargo xtask apis` writes this page from the headers\n\
+        of the files in crates/broker/src/api. The version ranges are those of Apache Kafka 4.4; ApiVersions reports the same ranges.\n\n\
+        | key | API | versions | what it does | left out |\n| ---: | --- | --- | --- | --- |\n"
         .to_owned();
     let mut absent = Vec::new();
     for api in API_TABLE {
@@ -96,7 +97,8 @@ mod tests {
 
     #[test]
     fn a_header_is_taken_apart() {
-        let text = "//! EndTxn 0-5: a transaction\n//! ends. Left out: nothing.\n\nuse x;\n";
+        let text =
+            "//! EndTxn 0-5: a transaction\n//! ends. Left out: nothing.\n//!\n//! A note.\n\nuse x;\n";
         let (name, served) = header(text).unwrap();
         assert_eq!((name.as_str(), served.versions.as_str()), ("EndTxn", "0-5"));
         assert_eq!((served.what.as_str(), served.left_out.as_str()), ("a transaction ends.", ""));

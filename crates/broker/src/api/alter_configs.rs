@@ -1,6 +1,6 @@
 //! AlterConfigs 0-2: replaces the configuration of topics (resource type 2) and of the broker (4).
+//! The broker's id and the empty name, which is the cluster's default, change the same configuration.
 //! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
-//! The broker's configuration set while it runs is one set, whether it is named by its id or, as the cluster's default, by nothing.
 
 use super::{Broken, named_once, topic_error};
 use crate::context::{Caller, Context};

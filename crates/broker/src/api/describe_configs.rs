@@ -1,6 +1,6 @@
 //! DescribeConfigs 1-4: configuration of topics (resource type 2) and of the broker (4).
-//! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
-//! The broker's configuration set while it runs is one set, shown by the broker's id and, as the cluster's default, by no name.
+//! Configuration that was set while the broker runs is shown under the broker's id and, as the cluster's default, under an empty
+//! name. Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
 use super::config_rows::{Layers, Row, Source, Synonym};
 use super::{Broken, topic_error};

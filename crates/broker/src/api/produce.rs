@@ -1,8 +1,8 @@
-//! Produce 3-13: batches are appended, each partition's by itself (T-40 to T-73). Version 12 and later add partitions to the
-//! transaction, earlier ones only verify that they are in it; version 13 names topics by id.
-//! Left out: nothing. `acks` 1 and -1 are the same here: an answer means that the batch is on disk.
+//! Produce 3-13: appends batches, one per partition; partitions succeed or fail independently (T-40 to T-73). Version 12 and later
+//! add partitions to the transaction, earlier ones only verify that they are in it. Version 13 names topics by id. `acks` 1 and -1
+//! mean the same: an answer means that the batch is durable. Left out: nothing.
 //!
-//! The command is sent when the answer is first polled, so that requests that overlap on a connection keep their order.
+//! The command is submitted when the answer is first polled, so that requests that overlap on a connection keep their order.
 
 mod check;
 
