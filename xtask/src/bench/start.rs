@@ -93,13 +93,14 @@ fn table(samples: &[(Peer, Vec<Sample>)]) -> Result<String, String> {
 fn text(table: &str, starts: &str, goals: &str, runs: usize) -> String {
     let hand = page::by_hand("start");
     format!(
-        "`cargo xtask bench start --runs {runs} --docs`: a client connects as soon as it can, asks Metadata for a topic that does not\n\
-         exist yet, and produces one record with acks=all. Memory is what is resident one second later. Ottla on disk answers\n\
-         after fdatasync; Apache Kafka answers from the page cache, and its size is that of its jars without a Java runtime.\n\n\
+        "`cargo xtask bench start --runs {runs} --docs`.\n\
+         The client connects as soon as the port is open, requests Metadata of a new topic, and produces one record with acks=all. Memory is the\n\
+         resident memory one second later. Ottla on disk answers after fdatasync, Apache Kafka from the page cache. The program size of Apache\n\
+         Kafka is that of its jars, without a Java runtime.\n\n\
          {table}\n\
-         Ottla alone, until a client that connects as soon as it can has an answer to ApiVersions. The raw scan reads the same segment\n\
-         files from front to back in pieces of 1 MiB, past the page cache, right before each start. With a tail there is no snapshot, so\n\
-         that all of it is read; as it comes a start reads at most 256 MiB. With 10,000 partitions memory is that after the restart.\n\n\
+         Ottla alone, until a client that connects as soon as the port is open has an answer to ApiVersions. The raw scan reads the same segment\n\
+         files from front to back in pieces of 1 MiB with direct I/O, right before each start. For the start with a tail, no snapshot is written,\n\
+         so all of it is replayed; by default a start replays at most 256 MiB. The memory with 10,000 partitions is that after the restart.\n\n\
          {starts}\n\
          {goals}\n\
          {hand}"

@@ -50,7 +50,8 @@ pub(super) fn text(figures: &Figures, run: &Run<'_>) -> String {
     text
 }
 
-const GOALS: &str = "Ratios are taken within a round, seconds apart; the value is their median, with the least and the most.\n";
+const GOALS: &str = "A ratio compares two measurements of one round, seconds apart. The value is the median of the ratios, with the smallest \
+                     and the largest.\n";
 
 fn opening(run: &Run<'_>) -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
@@ -63,16 +64,17 @@ fn opening(run: &Run<'_>) -> String {
         false => String::new(),
     };
     format!(
-        "`cargo xtask bench data --rounds {rounds} --millis {millis} --docs`: so many rounds of so many ms for each figure, twice as many for P6,\n\
-         two at most for P5 and the stock clients, one of {sustained} s with retention. Load and broker share {cores} cores; {} s in all, {} s\n\
-         of which built things. All brokers stay up; each cell is measured on one after the other before the next cell, beginning with\n\
-         another one in each round. Every producer is idempotent and asks for acks=all.\n\n{kept}\
-         Synced means: Ottla as it comes, which answers after fdatasync, and Apache Kafka 4.4.0 with `log.flush.interval.messages=1`, which\n\
-         flushes each append before it answers. From the page cache means: Ottla with `--durability os`, and Apache Kafka as it comes. Apache Kafka\n\
-         has 512 MiB of heap. The limit is a sink in the same raw frames: it reads, compares every checksum, makes all that has arrived\n\
-         durable with one write past the page cache into a file filled beforehand and one fdatasync (or keeps nothing), and answers. It knows\n\
-         no topics, offsets or sequences. The load is `crates/bench`, one thread for all producers: requests encoded once and patched.\n\n\
-         CPU is what the broker's process used, all threads, over the time that is measured; \"client\" is the load program's.\n",
+        "`cargo xtask bench data --rounds {rounds} --millis {millis} --docs`: {rounds} rounds of {millis} ms for each figure, twice as many for P6,\n\
+         at most two for P5 and the stock clients, and one of {sustained} s with retention. Load and broker share {cores} cores. {} s in all,\n\
+         {} s of which for building. All brokers run at the same time; each cell is measured on one after the other before the next cell, beginning\n\
+         with another broker in each round. Every producer is idempotent and uses acks=all.\n\n{kept}\
+         Synced: Ottla with its defaults, which answers after fdatasync, and Apache Kafka 4.4.0 with `log.flush.interval.messages=1`, which flushes\n\
+         each append before it answers. From the page cache: Ottla with `--durability os`, and Apache Kafka with its defaults. Apache Kafka has 512\n\
+         MiB of heap. The limit is a sink with the same raw frames: it reads them, compares every checksum, writes everything that arrived with one\n\
+         direct write into a preallocated file and one fdatasync (or stores nothing), and answers. It knows no topics, offsets or sequences. The\n\
+         load is `crates/bench`: one thread for all producers, requests are encoded once and patched.\n\
+         \n\
+         CPU is what all threads of the broker's process used in the measured time. \"client\" is the CPU of the load program.\n",
         run.whole.as_secs(),
         run.prepared.as_secs()
     )
@@ -82,35 +84,37 @@ fn opening(run: &Run<'_>) -> String {
 fn note(shape: Shape) -> Option<&'static str> {
     match shape {
         Shape::Quiet => Some(
-            "A tenth is a tenth of what Apache Kafka did at full speed, so that both can do it. Requests leave when they are due, answered or\n\
-             not, and their time counts from then.",
+            "A tenth of the rate is a tenth of what Apache Kafka reached at full speed, so that both brokers can do it. Requests are sent when they are\n\
+             due, whether earlier ones were answered or not, and their latency counts from when they are due.",
         ),
         Shape::P3 => Some(
-            "Batches of 16 KiB to one partition after the other, four consumers that follow (the sinks have none). Requests leave when they are due and\n\
-             their time counts from then, so a broker that cannot keep up shows it; one that answers less than nine tenths in time is not asked\n\
-             for more.",
+            "Batches of 16 KiB go to one partition after the other, and four consumers follow (the sinks have none). Requests are sent when they are\n\
+             due, and their latency counts from then, so that it includes the delay of a broker that cannot keep up. A broker that answers less than\n\
+             nine tenths in time is not tested at higher rates.",
         ),
-        Shape::P5 => Some("A request is one record to one partition; four producers, 16 in flight each."),
+        Shape::P5 => Some(
+            "A request is one record to one partition. There are four producers with 16 requests in flight each.",
+        ),
         Shape::P6 => Some(
-            "Requests of 16 KiB at a third of the rate that the synced sink has with five in flight. Each round measures it with nothing else, then\n\
-             while a consumer reads 256 MiB of another topic off the disk, over and over, as fast as that goes (beside the sink, a program reads\n\
-             a file: what the disk itself makes of it); on an Ottla that may leave 4,000 batches unsorted, so that all that comes in is rewritten\n\
-             as fast as it comes, a thousand batches at a time; and on an Ottla with\n\
-             10,000 partitions that begins a snapshot after each 4 MiB of log instead of 256.",
+            "Requests of 16 KiB at a third of the rate that the synced sink reaches with five in flight. Each round measures this alone; then while a\n\
+             consumer reads 256 MiB of another topic from the disk again and again at full speed (for the sink, a program reads a file, which shows\n\
+             what the disk itself does); then on an Ottla whose tail may have 4,000 batches, so that everything is rewritten as fast as it arrives, a\n\
+             thousand batches at a time; and on an Ottla with 10,000 partitions that begins a snapshot after each 4 MiB of log instead of 256.",
         ),
         Shape::P7 => Some(
-            "A consumer waits at the end of a partition; a record of 1 KiB is sent; the time ends when the consumer has it. Then the next.",
+            "A consumer waits at the end of a partition. A record of 1 KiB is sent, and the latency ends when the consumer has it. Then the next one is\n\
+             sent.",
         ),
         Shape::Fetch => Some(
-            "One connection, at most 1 MiB for each request, one request after the other, every checksum compared. What was just written is 8 MiB. Before\n\
-             reading from the disk the system is told to forget the pages of the broker's files.",
+            "One connection, at most 1 MiB for each request, one request after the other; every checksum is compared. \"What was just written\" is 8 MiB.\n\
+             Before reads from the disk the page cache of the broker's files is dropped.",
         ),
         Shape::Clients => Some(
-            "`kafka-producer-perf-test` and `kafka-consumer-perf-test` with acks=all, and a C program with librdkafka, idempotent; all else as they come. The first\n\
-             fifth of what is produced is not counted. These clients use most of one core of two, so they compare what a user of two cores sees and\n\
-             not what brokers can do. CPU is that of the whole run with its warm-up.",
+            "`kafka-producer-perf-test` and `kafka-consumer-perf-test` with acks=all, and a C program with an idempotent librdkafka producer; other\n\
+             settings are defaults. The first fifth of the produced records is not counted. These clients use most of one of the two cores, so the\n\
+             figures show what a user of two cores gets, and not what the brokers can do. CPU is that of the whole run with its warm-up.",
         ),
-        Shape::P9 => Some("Disk is what all files of the broker took at the end, those of the log included."),
+        Shape::P9 => Some("\"Disk\" is the size of all files of the broker at the end, its log included."),
         _ => None,
     }
 }

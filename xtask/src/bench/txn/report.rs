@@ -47,20 +47,22 @@ pub(super) fn text(figures: &Figures, run: &Run) -> String {
 fn opening(run: &Run) -> String {
     let Run { rounds, millis, prepared, whole, .. } = run;
     format!(
-        "`cargo xtask bench txn --docs`: {rounds} rounds of {millis} ms for each figure, {} s in all, {} s of which built and started things.\n\
-         All brokers stay up; each cell is measured on one after the other before the next cell. A transaction puts 1, 10 or 750 records of\n\
-         100 bytes into one partition, commits one offset of a group, and ends; each producer has a partition of its own. Transactions per\n\
-         second are medians over the rounds, with the least and the most in brackets; times are p50 / p99 over all transactions, the whole\n\
-         from its begin to the end of its commit, and the commit call alone. \"times\" is the median over the rounds of our rate by theirs.\n\
-         CPU is what the broker used for a transaction, in microseconds; \"client\" what the client did, on the same two cores.\n\n\
-         Durable means: Apache Kafka runs with `log.flush.interval.messages=1`, which holds for every log of the broker, the data's,\n\
-         `__consumer_offsets` and `__transaction_state` alike: each append is followed by a flush of the segment (and of its indexes) before it is\n\
-         answered. Ottla runs as it comes. From the page cache means: Apache Kafka runs as it comes, Ottla with `--durability os`.\n\
-         Apache Kafka has 5 partitions for each of the two internal topics and 512 MiB of heap.\n\n\
-         Version 1 of the transaction protocol takes five requests for such a transaction, version 2 three. Raw frames\n\
-         (`crates/bench`) wait for each answer and cost least, and show what the broker can do; both versions are spoken by request version.\n\
-         librdkafka, from C, speaks version 1, Kafka's own Java client version 2, each with `linger.ms=0`; both send records while\n\
-         they go on, and use far more CPU than the broker does, which is their limit here.\n",
+        "`cargo xtask bench txn --docs`: {rounds} rounds of {millis} ms for each figure, {} s in all, {} s of which for building and starting.\n\
+         All brokers run at the same time; each cell is measured on one after the other before the next cell. A transaction writes 1, 10 or 750\n\
+         records of 100 bytes to one partition, commits one offset of a group, and ends. Each producer has its own partition. Transactions per\n\
+         second are medians over the rounds, with the smallest and largest value in brackets. Times are p50 / p99 over all transactions: \"whole\"\n\
+         from the begin to the end of the commit, \"commit\" the commit call alone. \"times\" is the median over the rounds of Ottla's rate divided by\n\
+         Kafka's. CPU is what the broker used per transaction in microseconds; \"client\" is what the client used, on the same two cores.\n\
+         \n\
+         Durable: Apache Kafka runs with `log.flush.interval.messages=1`. It applies to all its logs, those of the data, of `__consumer_offsets`\n\
+         and of `__transaction_state`: after each append the segment and its indexes are flushed before the answer. Ottla runs with its defaults.\n\
+         From the page cache: Apache Kafka runs with its defaults, Ottla with `--durability os`. Apache Kafka has 5 partitions for each of the two\n\
+         internal topics and 512 MiB of heap.\n\
+         \n\
+         Version 1 of the transaction protocol needs five requests for such a transaction, version 2 three. Raw frames (`crates/bench`) wait for\n\
+         each answer and use the least CPU in the client, so they show what the broker can do, in both versions. librdkafka (C) uses version 1,\n\
+         Kafka's Java client version 2, each with `linger.ms=0`. Both send records asynchronously and use far more CPU than the broker, which\n\
+         limits them here.\n",
         whole.as_secs(),
         prepared.as_secs()
     )
@@ -127,8 +129,8 @@ fn limit(figures: &Figures) -> String {
     }
     format!(
         "\n### By the limit\n\n\
-         The same frames, sent to a broker that sums up each one, makes it durable together with what else has arrived (one write past the\n\
-         page cache into a file filled beforehand, one fdatasync), and answers nothing: what round trips and the disk allow.\n\n\
+         The same frames, sent to a broker that sums up each frame, writes everything that arrived with one direct write into a preallocated file\n\
+         and one fdatasync, and sends empty answers. It shows what round trips and the disk allow.\n\n\
          | client, version | producers | records | Ottla, txn/s | whole, ms | limit, txn/s | whole, ms | share |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n{rows}"
     )
@@ -180,7 +182,7 @@ fn small(figures: &Figures) -> String {
     }
     format!(
         "\n### One producer, librdkafka\n\n\
-         franz-go's kfake beside both, as its users run it (in memory) and on disk with a sync for each write.\n\n\
+         For comparison: kfake of franz-go, in memory (its default) and on disk with a sync for each write.\n\n\
          | broker | records | txn/s | whole, ms | commit, ms | CPU |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |\n{rows}"
     )
