@@ -5,17 +5,17 @@ use super::{Kind, Rule};
 
 /// The page.
 pub(super) fn text(rules: &[Rule], tests: &[Test]) -> String {
-    let mut page = "# Rules and the tests that show them\n\n\
-        Written by `cargo xtask rules`, which runs the tests below and writes this page only if all of them pass.\n\
-        A test's name begins with the ids of what it shows. A broker of one node without access control lists cannot show\n\
-        everything: then the reason stands in the last column.\n\n"
+    let mut page = "# Rules and the tests that prove them\n\n\
+        Written by `cargo xtask rules`, which runs the tests below and writes this page only if all of them pass. The rules are\n\
+        explained in [spec/transactions.md](../spec/transactions.md). The name of a test begins with the numbers of the rules that it\n\
+        proves. A broker of one node without access control cannot show every rule; the last column gives the reason.\n\n"
         .to_owned();
     page.push_str(&summary(rules, tests));
     page.push_str("\n\n## Rules of transactions, idempotence and offsets\n\n");
     table(&mut page, rules.iter().filter(|rule| rule.id.kind == Kind::Rule), tests);
     page.push_str(
-        "\n## Faults that were reported of brokers and clients\n\n\
-        Public reports, each reduced to a sequence of requests that is played to this broker.\n\n",
+        "\n## Reported faults of brokers and clients\n\n\
+        Public bug reports, each reduced to a sequence of requests that a test sends to this broker.\n\n",
     );
     table(&mut page, rules.iter().filter(|rule| rule.id.kind == Kind::Report), tests);
     page
@@ -33,7 +33,7 @@ pub(super) fn summary(rules: &[Rule], tests: &[Test]) -> String {
 }
 
 fn table<'a>(page: &mut String, rules: impl Iterator<Item = &'a Rule>, tests: &[Test]) {
-    page.push_str("| id | what it says | tests | what is not shown, and why |\n| --- | --- | --- | --- |\n");
+    page.push_str("| id | rule | tests | not tested, and why |\n| --- | --- | --- | --- |\n");
     for rule in rules {
         let shown = tests.iter().filter(|test| test.ids.contains(&rule.id));
         let shown = shown.map(|test| format!("[{}](../../{})", test.name, test.path)).collect::<Vec<_>>();
