@@ -110,9 +110,9 @@ impl Results {
 /// The whole of docs/evidence/clients.md.
 pub(crate) fn page(clients: &[Client], results: &[Results]) -> String {
     let mut text = String::from(
-        "# Stock clients\n\n\
-         Written by `cargo xtask e2e --docs`; [e2e/README.md](../../e2e/README.md) says what each scenario does and asserts.\n\
-         `cannot` means that the client lacks what the scenario needs.\n\n\
+        "# Results of the client tests\n\n\
+         Written by `cargo xtask e2e --docs`. [e2e/README.md](../../e2e/README.md) describes the scenarios and what they assert.\n\
+         `cannot` means that the client lacks a feature that the scenario needs.\n\n\
          | client | version | language |\n|---|---|---|\n",
     );
     for client in clients {
@@ -123,13 +123,13 @@ pub(crate) fn page(clients: &[Client], results: &[Results]) -> String {
         text.push_str(&result.markdown(clients));
     }
     for (brokers, rows) in remark_tables(clients, results) {
-        let _ = write!(text, "\n## What was left out or is worth knowing, {brokers}\n\n");
+        let _ = write!(text, "\n## Remarks, {brokers}\n\n");
         let _ = write!(text, "| client | scenario | result | |\n|---|---|---|---|\n{rows}");
     }
     text
 }
 
-/// The rows of remarks and whom they are about; brokers with the same rows share them.
+/// The rows of remarks, with the names of the brokers that have the same rows.
 fn remark_tables(clients: &[Client], results: &[Results]) -> Vec<(String, String)> {
     let mut tables: Vec<(String, String)> = Vec::new();
     for result in results {

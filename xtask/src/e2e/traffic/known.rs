@@ -25,9 +25,8 @@ const MISTAKES: [Mistake; 1] = [Mistake {
     key: ApiKey::METADATA,
     from: 9,
     left: &[1, 0, 0],
-    why: "librdkafka writes the count of the topics as four bytes where one belongs when it asks for none or all of them, so that \
-          three bytes stand behind the message (<https://github.com/confluentinc/librdkafka/issues/5049>). Apache Kafka and Ottla \
-          pass over them.",
+    why: "librdkafka encodes the topic count with four bytes instead of one when it requests no topics or all topics, so three \
+          bytes follow the message (<https://github.com/confluentinc/librdkafka/issues/5049>). Apache Kafka and Ottla ignore them.",
 }];
 
 /// The known mistake in a request of a client, and the frame without it.

@@ -26,13 +26,13 @@ pub(super) fn table(traffic: &Traffic) -> String {
 pub(super) fn markdown(traffic: &Traffic, clients: &[Client]) -> String {
     let Traffic { counts, frames, bytes, mistakes, .. } = traffic;
     let mut text = format!(
-        "# The traffic of stock clients\n\n\
-         Written by `cargo xtask e2e --through-tap`, which runs every client of [clients.md](clients.md) through every scenario with\n\
-         `ottla tap` between client and Ottla. Of every frame, explain names every byte and finds no fault, and the typed codec and\n\
-         the tables' JSON, each after decoding, encode the same bytes again: {frames} frames, {bytes} bytes, {} APIs and versions.\n\
-         The run fails when there is a frame of which this is not so, known mistakes of clients aside. The same numbers, with bytes, are in\n\
+        "# API versions used by clients\n\n\
+         Written by `cargo xtask e2e --through-tap`, which runs every client of [clients.md](clients.md) through every scenario, with\n\
+         `ottla tap` between the client and Ottla. For every frame it checks that `explain` names every byte and finds no fault, and that\n\
+         decoding and encoding gives the same bytes, both with the typed codec and with JSON: {frames} frames, {bytes} bytes, {} APIs and\n\
+         versions. A frame that fails makes the run fail, except for known mistakes of clients. The same counts, with bytes, are in\n\
          crates/microscope/data/traffic.tsv.\n\n\
-         A cell has the number of requests; a request of which the client has lost the answer on purpose is one too.\n\n\
+         A cell is the number of requests. Requests whose answer a scenario drops on purpose count too.\n\n\
          | API | version | bytes |",
         counts.len()
     );
