@@ -1,7 +1,7 @@
-//! Dispatch: one table of the APIs that are served, and from a frame to the file that answers it.
+//! The dispatch table: a row for each API that is served.
 //!
-//! An API's file has `answer(ctx, caller, request, version)`, which returns the response, or an [`Outcome`], or a `Result` whose
-//! error closes the connection. To serve one more API: write its file, add its line to the table.
+//! Each API has a file whose `answer(ctx, session, request, version)` returns the response, an [`Outcome`], or a `Result` whose
+//! error closes the connection. To serve another API, write its file and add its row. [`dispatch`] serves requests by the table.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
@@ -42,73 +42,55 @@ mod sync_group;
 mod txn_offset_commit;
 mod write_txn_markers;
 
+mod authorization;
 mod config_rows;
+mod dispatch;
 mod group_member;
 mod leader_epoch;
 mod offset_topics;
 mod place;
-pub(crate) mod stored;
+mod resources;
 mod subject;
 #[cfg(test)]
 mod tests;
 mod topic_error;
 
-pub(crate) use fetch::Sessions;
+pub(crate) use dispatch::Dispatch;
 
-use crate::ApiMetrics;
-use crate::context::{Caller, Context, Mute};
-use crate::host::HostGone;
-use crate::net::{Answerer, Answering, Coming, Hold, Refused, Reply};
-use crate::randomness::NoRandomness;
-use crate::trace::{Arrived, Recording, Stage};
-use bytes::Bytes;
-use ottla_core::partition::Isolation;
-use ottla_wire::frame::{self, RequestHeader};
-use ottla_wire::{
-    ApiKey, DecodeError, DecodeProblem, Message, Reader, Request, Response, Text, Versions, messages,
+use crate::authorizer::Operation::{
+    Alter, AlterConfigs, ClusterAction, Create, Delete, Describe, DescribeConfigs, IdempotentWrite, Read,
+    Write,
 };
+use crate::authorizer::ResourceType::{Group, Topic, TransactionalId};
+use crate::authorizer::{Operation, ResourceType};
+use crate::context::Context;
+use crate::host::HostGone;
+use crate::net::ResponseCharge;
+use crate::randomness::NoRandomness;
+use crate::session::Session;
+use authorization::Check::{Any, Cluster, Later, Named, When};
+use authorization::{Check, NamesGroups, NamesTopics, NamesTransactionalIds};
+use dispatch::Row;
+use ottla_core::catalog::CatalogAnswer;
+use ottla_core::partition::Isolation;
+use ottla_core::{Answer, Input, Ticket};
+use ottla_wire::{ApiKey, Request, Response, Versions, messages};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The most memory that the lists of a request may take beside its bytes: some ten thousand partitions.
-const MOST_ROOM: usize = 4 << 20;
-/// Requests that change nothing.
-const QUESTIONS: [ApiKey; 17] = [
-    ApiKey::LIST_OFFSETS,
-    ApiKey::METADATA,
-    ApiKey::OFFSET_FETCH,
-    ApiKey::FIND_COORDINATOR,
-    ApiKey::DESCRIBE_GROUPS,
-    ApiKey::LIST_GROUPS,
-    ApiKey::API_VERSIONS,
-    ApiKey::OFFSET_FOR_LEADER_EPOCH,
-    ApiKey::DESCRIBE_ACLS,
-    ApiKey::DESCRIBE_CONFIGS,
-    ApiKey::DESCRIBE_LOG_DIRS,
-    ApiKey::DESCRIBE_QUORUM,
-    ApiKey::DESCRIBE_CLUSTER,
-    ApiKey::DESCRIBE_PRODUCERS,
-    ApiKey::DESCRIBE_TRANSACTIONS,
-    ApiKey::LIST_TRANSACTIONS,
-    ApiKey::DESCRIBE_TOPIC_PARTITIONS,
-];
-
-/// Bytes of the length in front of a frame.
-const PREFIX: u64 = 4;
-
-/// What a request came to.
+/// What an API does with a request.
 #[derive(Debug)]
 pub(crate) enum Outcome<T> {
-    /// This response is sent.
+    /// It sends this response.
     Send(T),
-    /// This response is sent; what it holds of the allowance is given back when the peer has taken it.
-    Held(T, Hold),
-    /// Nothing is sent (Produce with acks 0).
+    /// It sends this response, whose memory is charged to the response budget already.
+    Charged(T, ResponseCharge),
+    /// It sends nothing (Produce with acks 0).
     Nothing,
-    /// The connection is closed; the text says why and goes to the log.
+    /// It closes the connection. The text gives the reason and goes to the log.
     Close(String),
+    /// It has this outcome, and the connection is muted for this long afterwards. Only for APIs whose row says [`MuteUse::Mutes`].
+    Muted(Box<Outcome<T>>, Duration),
 }
 
 impl<T: Response> From<T> for Outcome<T> {
@@ -126,201 +108,180 @@ impl<T: Response, E: std::fmt::Display> From<Result<T, E>> for Outcome<T> {
     }
 }
 
-/// Why a request gets no answer: nothing that the client did.
+/// Why a request gets no response. None of it is the client's fault.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Broken {
-    /// The shard is gone.
+    /// The host is gone.
     #[error(transparent)]
     Gone(#[from] HostGone),
-    /// No topic id can be drawn.
+    /// No id can be drawn.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
+    /// The shard answered another question.
+    #[error("the shard answered another question, which is a bug in the broker")]
+    OtherAnswer,
 }
 
-/// What anybody may do with a topic, as there are no ACLs: all operations that topics have, as bits.
-const TOPIC_OPERATIONS: i32 = 0x0df8;
-/// What anybody may do with the cluster.
-const CLUSTER_OPERATIONS: i32 = 0x1fa0;
-
-/// What the reader wants to see; what is not 1 is 0, as in Kafka.
+/// The isolation level of a reader. Every level except 1 is 0, as in Kafka.
 fn isolation(level: i8) -> Isolation {
     if level == 1 { Isolation::Committed } else { Isolation::Uncommitted }
 }
 
-/// A request whose header has been read.
-struct Incoming {
-    begun: Instant,
-    ctx: Arc<Context>,
-    caller: Caller,
-    version: i16,
-    correlation_id: i32,
-    body: Reader,
+/// Whether a request may be answered a second time if its first response does not fit into the memory budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// The request changes nothing, so it may.
+    Repeats,
+    /// The request changes something, or has charged its response already.
+    Once,
 }
 
-/// An API that is served.
-struct Api {
-    key: ApiKey,
-    begin: fn(Incoming) -> Result<Answering, DecodeError>,
+/// When a request may begin on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// After the response to the previous request.
+    InOrder,
+    /// While earlier requests of the same API are pending. Responses keep the order of the requests.
+    Overlaps,
 }
 
-/// Reads a request and begins to answer it.
+/// Whether the API may mute its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MuteUse {
+    Mutes,
+    NoMute,
+}
+
+/// An API that is served. Implemented for its request by the table below.
+pub(crate) trait Api: Request<Response: Send> + Send + 'static {
+    const REPEAT: Repeat;
+    const ORDER: Order;
+    const MUTE: MuteUse;
+    /// The checks of authorization in the order in which they are made; empty if everybody may use the API (section 9 of the
+    /// security rules).
+    const AUTHORIZATION: &'static [Check<Self>];
+
+    /// Answers a request.
+    fn answer(
+        self,
+        ctx: &Context,
+        session: &Session,
+        version: i16,
+    ) -> impl Future<Output = Outcome<Self::Response>> + Send;
+}
+
+/// Makes a row for each API and implements [`Api`] for its request.
 macro_rules! apis {
-    ($($file:ident: $request:ident;)*) => {
-        /// The APIs that are served, by number.
-        const APIS: &[Api] = &[$(Api {
-            key: messages::$request::KEY,
-            begin: |mut incoming| {
-                let request = messages::$request::decode(&mut incoming.body, incoming.version)?;
-                if let Some(notes) = &incoming.ctx.notes {
-                    notes.reach(Stage::Decoded);
-                }
-                // What the request does not need of its frame can go.
-                let Incoming { begun, ctx, caller, version, correlation_id, .. } = incoming;
-                Ok(Box::pin(async move {
-                    let outcome = $file::answer(&ctx, &caller, request, version).await;
-                    let outcome = outcome.into();
-                    let metrics = ctx.metrics().api(messages::$request::KEY);
-                    count(&outcome, metrics);
-                    note(&ctx, &outcome);
-                    let reply = reply(outcome, &caller, correlation_id, version);
-                    count_reply(&reply, metrics, begun);
-                    note_reply(&ctx, &reply).await;
-                    muted(reply, &caller)
-                }))
-            },
-        }),*];
+    ($($file:ident $request:ident $repeat:ident $order:ident $mute:ident [$($check:expr),*];)*) => {
+        /// The APIs that are served, in the order of their numbers.
+        const APIS: &[Row] = &[$(Row::of::<messages::$request>()),*];
+
+        $(impl Api for messages::$request {
+            const REPEAT: Repeat = Repeat::$repeat;
+            const ORDER: Order = Order::$order;
+            const MUTE: MuteUse = MuteUse::$mute;
+            const AUTHORIZATION: &'static [Check<Self>] = &[$($check),*];
+
+            async fn answer(self, ctx: &Context, session: &Session, version: i16) -> Outcome<Self::Response> {
+                $file::answer(ctx, session, self, version).await.into()
+            }
+        })*
     };
 }
 
+/// The operation on every topic that a request names.
+const fn topics<R: NamesTopics>(operation: Operation) -> Check<R> {
+    Named(operation, R::topics)
+}
+
+/// The operation on every group that a request names.
+const fn groups<R: NamesGroups>(operation: Operation) -> Check<R> {
+    Named(operation, R::groups)
+}
+
+/// The operation on every transactional id that a request names.
+const fn transactional_ids<R: NamesTransactionalIds>(operation: Operation) -> Check<R> {
+    Named(operation, R::transactional_ids)
+}
+
+// file                     request                          repeat   order     mute    authorization
 apis! {
-    produce: ProduceRequest;
-    fetch: FetchRequest;
-    list_offsets: ListOffsetsRequest;
-    metadata: MetadataRequest;
-    offset_commit: OffsetCommitRequest;
-    offset_fetch: OffsetFetchRequest;
-    find_coordinator: FindCoordinatorRequest;
-    join_group: JoinGroupRequest;
-    heartbeat: HeartbeatRequest;
-    leave_group: LeaveGroupRequest;
-    sync_group: SyncGroupRequest;
-    describe_groups: DescribeGroupsRequest;
-    list_groups: ListGroupsRequest;
-    api_versions: ApiVersionsRequest;
-    create_topics: CreateTopicsRequest;
-    delete_topics: DeleteTopicsRequest;
-    delete_records: DeleteRecordsRequest;
-    init_producer_id: InitProducerIdRequest;
-    offset_for_leader_epoch: OffsetForLeaderEpochRequest;
-    add_partitions_to_txn: AddPartitionsToTxnRequest;
-    add_offsets_to_txn: AddOffsetsToTxnRequest;
-    end_txn: EndTxnRequest;
-    write_txn_markers: WriteTxnMarkersRequest;
-    txn_offset_commit: TxnOffsetCommitRequest;
-    describe_acls: DescribeAclsRequest;
-    describe_configs: DescribeConfigsRequest;
-    alter_configs: AlterConfigsRequest;
-    describe_log_dirs: DescribeLogDirsRequest;
-    create_partitions: CreatePartitionsRequest;
-    delete_groups: DeleteGroupsRequest;
-    incremental_alter_configs: IncrementalAlterConfigsRequest;
-    offset_delete: OffsetDeleteRequest;
-    describe_quorum: DescribeQuorumRequest;
-    describe_cluster: DescribeClusterRequest;
-    describe_producers: DescribeProducersRequest;
-    describe_transactions: DescribeTransactionsRequest;
-    list_transactions: ListTransactionsRequest;
-    describe_topic_partitions: DescribeTopicPartitionsRequest;
+    produce                 ProduceRequest                   Once     Overlaps  Mutes   [transactional_ids(Write), topics(Write)];
+    fetch                   FetchRequest                     Once     InOrder   NoMute  [
+        When(resources::is_follower, &Cluster(ClusterAction)), When(resources::is_consumer, &Later(Read, Topic))];
+    list_offsets            ListOffsetsRequest               Repeats  InOrder   NoMute  [topics(Describe)];
+    metadata                MetadataRequest                  Repeats  InOrder   NoMute  [
+        topics(Describe), Later(Describe, Topic), Any(&[&[Later(Create, ResourceType::Cluster)], &[Later(Create, Topic)]])];
+    offset_commit           OffsetCommitRequest              Once     InOrder   NoMute  [groups(Read), topics(Read)];
+    offset_fetch            OffsetFetchRequest               Repeats  InOrder   NoMute  [
+        groups(Describe), topics(Describe), Later(Describe, Topic)];
+    find_coordinator        FindCoordinatorRequest           Repeats  InOrder   NoMute  [
+        groups(Describe), transactional_ids(Describe), When(resources::finds_share_coordinator, &Cluster(ClusterAction))];
+    join_group              JoinGroupRequest                 Once     InOrder   NoMute  [groups(Read)];
+    heartbeat               HeartbeatRequest                 Once     InOrder   NoMute  [groups(Read)];
+    leave_group             LeaveGroupRequest                Once     InOrder   NoMute  [groups(Read)];
+    sync_group              SyncGroupRequest                 Once     InOrder   NoMute  [groups(Read)];
+    describe_groups         DescribeGroupsRequest            Repeats  InOrder   NoMute  [groups(Describe)];
+    list_groups             ListGroupsRequest                Repeats  InOrder   NoMute  [
+        Any(&[&[Cluster(Describe)], &[Later(Describe, Group)]])];
+    api_versions            ApiVersionsRequest               Repeats  InOrder   NoMute  [];
+    create_topics           CreateTopicsRequest              Once     InOrder   NoMute  [
+        Any(&[&[Cluster(Create)], &[topics(Create)]]), Later(DescribeConfigs, Topic)];
+    delete_topics           DeleteTopicsRequest              Once     InOrder   NoMute  [
+        Any(&[&[Cluster(Delete)], &[topics(Describe), topics(Delete)]])];
+    delete_records          DeleteRecordsRequest             Once     InOrder   NoMute  [topics(Delete)];
+    init_producer_id        InitProducerIdRequest            Once     InOrder   NoMute  [
+        transactional_ids(Write),
+        When(resources::has_no_transactional_id, &Any(&[&[Cluster(IdempotentWrite)], &[Later(Write, Topic)]]))];
+    offset_for_leader_epoch OffsetForLeaderEpochRequest      Repeats  InOrder   NoMute  [
+        Any(&[&[Cluster(ClusterAction)], &[topics(Describe)]])];
+    add_partitions_to_txn   AddPartitionsToTxnRequest        Once     InOrder   NoMute  [
+        When(resources::is_between_brokers, &Cluster(ClusterAction)), transactional_ids(Write), topics(Write)];
+    add_offsets_to_txn      AddOffsetsToTxnRequest           Once     InOrder   NoMute  [transactional_ids(Write), groups(Read)];
+    end_txn                 EndTxnRequest                    Once     InOrder   NoMute  [transactional_ids(Write)];
+    write_txn_markers       WriteTxnMarkersRequest           Once     InOrder   NoMute  [
+        Any(&[&[Cluster(Alter)], &[Cluster(ClusterAction)]])];
+    txn_offset_commit       TxnOffsetCommitRequest           Once     InOrder   NoMute  [
+        transactional_ids(Write), groups(Read), topics(Read)];
+    describe_acls           DescribeAclsRequest              Repeats  InOrder   NoMute  [Cluster(Describe)];
+    describe_configs        DescribeConfigsRequest           Repeats  InOrder   NoMute  [
+        topics(DescribeConfigs), groups(DescribeConfigs), When(resources::describes_broker, &Cluster(DescribeConfigs))];
+    alter_configs           AlterConfigsRequest              Once     InOrder   NoMute  [
+        topics(AlterConfigs), groups(AlterConfigs), When(resources::alters_broker, &Cluster(AlterConfigs))];
+    describe_log_dirs       DescribeLogDirsRequest           Repeats  InOrder   NoMute  [Cluster(Describe)];
+    create_partitions       CreatePartitionsRequest          Once     InOrder   NoMute  [topics(Alter)];
+    delete_groups           DeleteGroupsRequest              Once     InOrder   NoMute  [groups(Delete)];
+    incremental_alter_configs IncrementalAlterConfigsRequest Once     InOrder   NoMute  [
+        topics(AlterConfigs), groups(AlterConfigs), When(resources::alters_broker_incrementally, &Cluster(AlterConfigs))];
+    offset_delete           OffsetDeleteRequest              Once     InOrder   NoMute  [groups(Delete), topics(Read)];
+    describe_quorum         DescribeQuorumRequest            Repeats  InOrder   NoMute  [Cluster(Describe)];
+    describe_cluster        DescribeClusterRequest           Repeats  InOrder   NoMute  [];
+    describe_producers      DescribeProducersRequest         Repeats  InOrder   NoMute  [topics(Read)];
+    describe_transactions   DescribeTransactionsRequest      Repeats  InOrder   NoMute  [
+        transactional_ids(Describe), Later(Describe, Topic)];
+    list_transactions       ListTransactionsRequest          Repeats  InOrder   NoMute  [Later(Describe, TransactionalId)];
+    describe_topic_partitions DescribeTopicPartitionsRequest Repeats  InOrder   NoMute  [topics(Describe), Later(Describe, Topic)];
 }
 
-impl Api {
-    /// The versions that are served: all stable ones of Apache Kafka 4.4.
-    fn served(&self) -> Versions {
-        self.key.info().map_or(Versions::NONE, |info| info.stable_versions())
-    }
-
-    /// The versions that clients are told. Produce is said to start at 0 (T-08): older librdkafka turn compression off otherwise.
-    fn advertised(&self) -> Versions {
-        let served = self.served();
-        if self.key == ApiKey::PRODUCE { Versions::new(0, served.max) } else { served }
-    }
-}
-
-/// The versions of an API that this broker serves; `None` if it does not serve the API.
+/// The versions of an API that this broker serves: all stable ones of Apache Kafka 4.4. None if it does not serve the API.
 ///
-/// ApiVersions tells clients the same, but for Produce, which it says to start at 0 (T-08).
+/// ApiVersions shows clients the same range, except for Produce (T-08).
 pub fn served_versions(key: ApiKey) -> Option<Versions> {
-    APIS.iter().find(|api| api.key == key).map(Api::served)
+    APIS.iter().find(|api| api.key == key).map(Row::served)
 }
 
-/// The APIs that are served.
-pub(crate) fn served_keys() -> impl Iterator<Item = ApiKey> {
-    APIS.iter().map(|api| api.key)
-}
-
-/// Counts the errors of a response.
-fn count<T: Response>(outcome: &Outcome<T>, metrics: Option<&ApiMetrics>) {
-    if let (Some(metrics), Outcome::Send(response) | Outcome::Held(response, _)) = (metrics, outcome) {
-        response.error_codes(&mut |code| metrics.error(code));
+/// Asks the catalog.
+async fn ask_catalog(
+    ctx: &Context,
+    make: impl FnOnce(Ticket) -> Input + Send + 'static,
+) -> Result<CatalogAnswer, Broken> {
+    match ctx.host.ask(make).await? {
+        Answer::Catalog(answer) => Ok(answer),
+        _ => Err(Broken::OtherAnswer),
     }
 }
 
-/// Notes the errors of a response, if the request is traced.
-fn note<T: Response>(ctx: &Context, outcome: &Outcome<T>) {
-    if let (Some(notes), Outcome::Send(response) | Outcome::Held(response, _)) = (&ctx.notes, outcome) {
-        notes.errors(response);
-    }
-}
-
-/// Notes what a request that is traced was about.
-async fn note_reply(ctx: &Context, reply: &Reply) {
-    if let Some(notes) = &ctx.notes {
-        notes.reach(Stage::Answered);
-        notes.look(&ctx.trace, &ctx.host, reply).await;
-    }
-}
-
-/// Counts a request that has been answered.
-fn count_reply(reply: &Reply, metrics: Option<&ApiMetrics>, begun: Instant) {
-    let Some(metrics) = metrics else { return };
-    metrics.took(begun.elapsed());
-    match reply {
-        Reply::Send(chunks, _) => metrics.bytes_out.add(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
-        Reply::Nothing | Reply::Muted(..) => {}
-        Reply::Close(_) => metrics.broken.add(1),
-    }
-}
-
-fn reply<T: Response>(outcome: Outcome<T>, caller: &Caller, correlation_id: i32, version: i16) -> Reply {
-    let (response, hold) = match outcome {
-        Outcome::Send(response) => (response, None),
-        Outcome::Held(response, hold) => (response, Some(hold)),
-        Outcome::Nothing => return Reply::Nothing,
-        Outcome::Close(why) => return Reply::Close(refusal(caller, T::KEY, version, why)),
-    };
-    match frame::response(correlation_id, &response, version) {
-        Ok(frame) => Reply::Send(frame.into_chunks(), hold),
-        Err(error) => {
-            let why = format!("cannot encode the response, which is a bug in the broker: {error}");
-            Reply::Close(refusal(caller, T::KEY, version, why))
-        }
-    }
-}
-
-/// The reply to a client that is to be quiet for a while.
-fn muted(reply: Reply, caller: &Caller) -> Reply {
-    match caller.mute.get() {
-        Duration::ZERO => reply,
-        span => Reply::Muted(Box::new(reply), span),
-    }
-}
-
-/// One line for the log: who, what, why.
-fn refusal(caller: &Caller, key: ApiKey, version: i16, why: impl std::fmt::Display) -> String {
-    format!("client {:?}, {key} version {version}: {why}", caller.client_id)
-}
-
-/// The items whose name occurs once, and the names that occur more often.
+/// Separates the items whose name occurs once from the names that occur more often.
 fn named_once<T, K: Ord + Clone>(items: Vec<T>, name: impl Fn(&T) -> K) -> (Vec<T>, Vec<K>) {
     let mut counts: BTreeMap<K, usize> = BTreeMap::new();
     for item in &items {
@@ -329,133 +290,4 @@ fn named_once<T, K: Ord + Clone>(items: Vec<T>, name: impl Fn(&T) -> K) -> (Vec<
     counts.retain(|_, count| *count > 1);
     let once = items.into_iter().filter(|item| !counts.contains_key(&name(item))).collect();
     (once, counts.into_keys().collect())
-}
-
-/// True if the request that starts with these bytes can be answered twice.
-fn may_repeat(head: &[u8]) -> bool {
-    head.first_chunk().is_some_and(|key| QUESTIONS.contains(&ApiKey(i16::from_be_bytes(*key))))
-}
-
-/// The context as what connections ask.
-pub(crate) struct Dispatch(pub(crate) Arc<Context>);
-
-impl Answerer for Dispatch {
-    fn begin(
-        &self,
-        peer: SocketAddr,
-        frame: Bytes,
-        room: usize,
-        recording: Option<&Recording>,
-    ) -> Result<Answering, Refused> {
-        let overlaps = self.may_overlap(&frame);
-        let repeats = may_repeat(&frame).then(|| (peer, frame.clone(), room));
-        let begun = self.read(peer, frame, room, recording);
-        if let Err(Refused::Bad(_)) = begun {
-            self.0.metrics().malformed.add(1);
-        }
-        let begun = begun?;
-        if overlaps {
-            // The answers are smaller than the requests, which are paid for.
-            return Ok(begun);
-        }
-        let dispatch = Dispatch(Arc::clone(&self.0));
-        Ok(Box::pin(async move { dispatch.hold(begun.await, repeats).await }))
-    }
-
-    fn came(&self, coming: Coming) {
-        let metrics = self.0.metrics();
-        match coming {
-            Coming::Accepted => metrics.accepted.add(1),
-            Coming::Closed => metrics.closed.add(1),
-            Coming::TurnedAway => metrics.turned_away.add(1),
-        }
-    }
-
-    fn is_recording(&self) -> bool {
-        self.0.trace.is_on()
-    }
-
-    fn record(&self, arrived: Arrived, frame: &Bytes) -> Option<Box<Recording>> {
-        self.0.trace.record(arrived, frame)
-    }
-
-    fn may_overlap(&self, head: &[u8]) -> bool {
-        head.starts_with(&ApiKey::PRODUCE.0.to_be_bytes())
-    }
-}
-
-impl Dispatch {
-    /// Waits until there is room for an answer. One that only tells something is forgotten meanwhile, and made again.
-    async fn hold(&self, reply: Reply, repeats: Option<(SocketAddr, Bytes, usize)>) -> Reply {
-        let Reply::Send(chunks, None) = reply else { return reply };
-        let size = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        if let Some(hold) = self.0.answers.try_hold(size) {
-            return Reply::Send(chunks, Some(hold));
-        }
-        let Some((peer, frame, room)) = repeats else {
-            let hold = self.0.answers.hold(size).await;
-            return Reply::Send(chunks, Some(hold));
-        };
-        drop(chunks);
-        let hold = self.0.answers.hold(size).await;
-        match self.read(peer, frame, room, None) {
-            Ok(again) => match again.await {
-                Reply::Send(chunks, None) => Reply::Send(chunks, Some(hold)),
-                other => other,
-            },
-            Err(why) => Reply::Close(format!("a request that was read cannot be read again: {why:?}")),
-        }
-    }
-
-    /// Reads a request and begins to answer it.
-    fn read(
-        &self,
-        peer: SocketAddr,
-        frame: Bytes,
-        room: usize,
-        recording: Option<&Recording>,
-    ) -> Result<Answering, Refused> {
-        let bad = |error: DecodeError| Refused::Bad(error.to_string());
-        let (header, body) = frame::read_request_header(&frame).map_err(bad)?;
-        let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
-        // A name of its own: a part of the frame would keep all of it.
-        let client_id = client_id.map_or(Text::from_static(""), |id| Text::from(&*id));
-        let caller = Caller { peer, client_id, mute: Mute::default() };
-        let api = APIS.iter().find(|api| api.key == key);
-        let Some(api) = api else {
-            let why = "byte 4, field RequestApiKey: this API is not served";
-            return Err(Refused::Bad(refusal(&caller, key, version, why)));
-        };
-        if !api.served().contains(version) {
-            if key == ApiKey::API_VERSIONS {
-                let response = Outcome::Send(api_versions::unknown_version());
-                return Ok(Box::pin(std::future::ready(reply(response, &caller, correlation_id, 0))));
-            }
-            let why = format!("byte 6, field RequestApiVersion: served are {}", api.served());
-            return Err(Refused::Bad(refusal(&caller, key, version, why)));
-        }
-        let who = caller.clone();
-        if let Some(metrics) = self.0.metrics().api(key) {
-            metrics.bytes_in.add(PREFIX + frame.len() as u64);
-        }
-        let incoming = Incoming {
-            begun: Instant::now(),
-            ctx: self.context(recording),
-            caller,
-            version,
-            correlation_id,
-            body: body.with_room(room),
-        };
-        (api.begin)(incoming).map_err(|error| match error.problem() {
-            DecodeProblem::Room(_) if room < MOST_ROOM => Refused::Room,
-            _ => Refused::Bad(refusal(&who, key, version, error)),
-        })
-    }
-
-    fn context(&self, recording: Option<&Recording>) -> Arc<Context> {
-        match recording {
-            None => Arc::clone(&self.0),
-            Some(recording) => Arc::new(self.0.traced(recording.notes())),
-        }
-    }
 }

@@ -1,11 +1,16 @@
-//! What every API's answer has at hand, and who asks.
+//! The parts of the broker that every API uses.
 
-use crate::api::{Sessions, stored};
+use crate::authorizer::{Authorizer, Resource};
+use crate::fetch_session::FetchSessions;
 use crate::host::{Host, HostGone};
-use crate::net::{Allowance, Budget};
+use crate::net::{RequestBudget, ResponseBudget};
 use crate::randomness::NoRandomness;
+use crate::session::{Advertised, Listener, Session};
+
+pub(crate) use crate::session::Session as Caller;
+
 use crate::trace::{Notes, Trace};
-use crate::{Limits, Metrics, Randomness};
+use crate::{Limits, Metrics, Randomness, stored};
 use bytes::Bytes;
 use ottla_core::Refusal;
 use ottla_core::partition::ReadPlan;
@@ -14,121 +19,129 @@ use ottla_types::TopicId;
 use ottla_wire::{ErrorCode, Text, Uuid};
 use std::fmt::Display;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
 
-/// What the answers to requests are made from.
+/// The parts of the broker that every API uses. It is built once, and copied only for a request that is traced.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(crate) host: Host,
     pub(crate) reader: LogReader,
-    pub(crate) fetch_sessions: Sessions,
-    /// For requests that were received or are being answered.
-    pub(crate) requests: Arc<Budget>,
-    /// For answers with records in them.
-    pub(crate) answers: Allowance,
+    pub(crate) fetch_sessions: FetchSessions,
+    /// The memory budget of requests.
+    pub(crate) requests: Arc<RequestBudget>,
+    /// The memory budget of responses.
+    pub(crate) answers: ResponseBudget,
+    pub(crate) limits: Limits,
     pub(crate) node_id: i32,
     pub(crate) cluster_id: Text,
-    pub(crate) advertised: Advertised,
+    pub(crate) listener: Arc<Listener>,
     pub(crate) data_folder: String,
+    pub(crate) authorizer: Authorizer,
     pub(crate) trace: Trace,
     pub(crate) randomness: Randomness,
-    /// Of the request that is being answered, if it is traced.
+    /// The trace notes of the request that is being answered; none if it is not traced.
     pub(crate) notes: Option<Arc<Notes>>,
 }
 
-/// The address that clients are told to connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advertised {
-    /// A host name or an IP address.
-    pub host: String,
-    /// The port; 0 stands for the one the listener has.
-    pub port: u16,
+/// What a [`Context`] is built from, besides the host and the log.
+#[derive(Clone, Debug)]
+pub struct ContextOptions {
+    /// The address that clients are told to connect to. Its port is not 0.
+    pub advertised: Advertised,
+    /// The data folder, or "memory"; clients see it as the log directory.
+    pub data_folder: String,
+    /// The limits of connections and their memory.
+    pub limits: Limits,
+    /// Where exchanges are recorded.
+    pub trace: Trace,
+    /// The source of topic ids, member ids and fetch session ids.
+    pub randomness: Randomness,
 }
 
-/// Bytes that all connections hold together.
+impl ContextOptions {
+    /// Options with the default limits, a trace that is off, and the system's randomness.
+    pub fn new(advertised: Advertised, data_folder: impl Into<String>) -> ContextOptions {
+        ContextOptions {
+            advertised,
+            data_folder: data_folder.into(),
+            limits: Limits::default(),
+            trace: Trace::default(),
+            randomness: Randomness::default(),
+        }
+    }
+}
+
+/// Bytes that all connections hold together, and their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Bytes of requests that were received or are being answered.
     pub requests_held: u64,
-    /// The most bytes that such requests may hold; one large request at a time may go beyond.
+    /// The most bytes that such requests may hold. One large request at a time may exceed it.
     pub requests_limit: u64,
-    /// Bytes of answers with records that their peers have not taken yet.
+    /// Bytes of responses that their clients have not read yet.
     pub answers_held: u64,
-    /// The most bytes that such answers may hold.
+    /// The most bytes that such responses may hold.
     pub answers_limit: u64,
 }
 
 impl Context {
-    /// Gathers what is fixed from the shard. `data_folder` is shown to clients as the log directory.
+    /// Builds the context. Reads the ids of the node and the cluster from the host.
     ///
     /// # Errors
-    /// The shard is gone.
-    pub async fn new(
-        host: Host,
-        reader: LogReader,
-        advertised: Advertised,
-        data_folder: String,
-    ) -> Result<Context, HostGone> {
+    /// The host is gone.
+    pub async fn new(host: Host, reader: LogReader, options: ContextOptions) -> Result<Context, HostGone> {
         let identity = host.read(|shard, _| {
             let cluster_id = shard.cluster_id().unwrap_or_default().to_owned();
             (shard.catalog().settings().node_id, cluster_id)
         });
         let (node_id, cluster_id) = identity.await?;
-        let limits = Limits::default();
+        let ContextOptions { advertised, data_folder, limits, trace, randomness } = options;
         Ok(Context {
+            fetch_sessions: FetchSessions::new(randomness.clone()),
+            requests: RequestBudget::of(&limits, Some(reader.clone())),
+            answers: ResponseBudget::new(limits.max_response_bytes),
             host,
             reader,
-            fetch_sessions: Sessions::default(),
-            requests: Budget::of(&limits, None),
-            answers: Allowance::new(limits.max_response_bytes),
+            limits,
             node_id,
             cluster_id: cluster_id.into(),
-            advertised,
+            listener: Arc::new(Listener::plaintext(advertised)),
             data_folder,
-            trace: Trace::default(),
-            randomness: Randomness::default(),
+            authorizer: Authorizer,
+            trace,
+            randomness,
             notes: None,
         })
     }
 
-    /// The same, with ids from another source than the system.
-    #[must_use]
-    pub fn with_randomness(self, randomness: Randomness) -> Context {
-        Context { fetch_sessions: Sessions::new(randomness.clone()), randomness, ..self }
-    }
-
-    /// The same, recording into this trace.
-    #[must_use]
-    pub fn with_trace(self, trace: Trace) -> Context {
-        Context { trace, ..self }
-    }
-
-    /// The last frames of connections, which are kept while this is on.
+    /// The trace of exchanges between clients and the broker.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    /// The same context for one request that is traced.
+    /// A copy for one request that is traced.
     pub(crate) fn traced(&self, notes: &Arc<Notes>) -> Context {
         Context { host: self.host.traced(Arc::clone(notes)), notes: Some(Arc::clone(notes)), ..self.clone() }
     }
 
-    /// The request is refused, or a part of it: says why to whoever traces it. Costs nothing if nobody does.
+    /// Notes in the trace why the request, or a part of it, was refused. Does nothing if the request is not traced.
     pub(crate) fn refused(&self, subject: impl Display, code: ErrorCode, refusal: &dyn Refusal) {
         if let Some(notes) = &self.notes {
             notes.verdict(&subject, code, refusal);
         }
     }
 
-    /// Figures since the start.
+    /// The operations that a session may do on a resource, as responses show them.
+    pub(crate) fn operations(&self, session: &Session, resource: &Resource<'_>) -> i32 {
+        self.authorizer.operations(session, resource)
+    }
+
+    /// The metrics since the start.
     pub fn metrics(&self) -> &Metrics {
         self.host.metrics()
     }
 
-    /// How many bytes requests and answers hold now, and how many they may.
+    /// The bytes that requests and responses hold now, and their limits.
     pub fn memory(&self) -> Memory {
         Memory {
             requests_held: self.requests.held() as u64,
@@ -138,17 +151,17 @@ impl Context {
         }
     }
 
-    /// The shard: what it holds can be read, and inputs can be put to it.
+    /// The host of the shard.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The log: where batches lie, how far it is durable.
+    /// The log, for reading.
     pub fn reader(&self) -> &LogReader {
         &self.reader
     }
 
-    /// The number of this broker in its cluster.
+    /// The node id of this broker.
     pub fn node_id(&self) -> i32 {
         self.node_id
     }
@@ -160,46 +173,20 @@ impl Context {
 
     /// The address that clients are told to connect to.
     pub fn advertised(&self) -> &Advertised {
-        &self.advertised
+        &self.listener.advertised
     }
 
-    /// Where the data is kept, as clients are shown it: a folder, or "memory".
+    /// The data folder as clients see it, or "memory".
     pub fn data_folder(&self) -> &str {
         &self.data_folder
     }
 
-    /// The bytes of what a plan names, as consumers get them: whole batches, one or several in a chunk.
+    /// Reads a plan. Returns whole batches as consumers get them, one or several in a chunk.
     ///
     /// # Errors
-    /// The medium cannot be read, or what was planned is gone since ([`io::ErrorKind::NotFound`]): plan again.
+    /// The medium cannot be read. [`io::ErrorKind::NotFound`]: the planned data was freed; plan again.
     pub async fn read_plan(&self, plan: &ReadPlan) -> io::Result<Vec<Bytes>> {
         Ok(stored::read_plan(&self.reader, plan).await?.chunks)
-    }
-}
-
-/// Who sent a request.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    /// The other end of the connection.
-    pub(crate) peer: SocketAddr,
-    /// What the client calls itself; empty if it does not say.
-    pub(crate) client_id: Text,
-    /// For how long its connection is muted after the answer.
-    pub(crate) mute: Mute,
-}
-
-/// For how long a connection is muted after an answer: nothing that it sends meanwhile is looked at.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Mute(Arc<AtomicU32>);
-
-impl Mute {
-    /// For so many milliseconds.
-    pub(crate) fn set(&self, millis: i32) {
-        self.0.store(u32::try_from(millis).unwrap_or(0), Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> Duration {
-        Duration::from_millis(u64::from(self.0.load(Relaxed)))
     }
 }
 
@@ -213,7 +200,7 @@ pub(crate) fn to_topic_id(id: Uuid) -> TopicId {
     TopicId(id.0)
 }
 
-/// A random id for a new topic: a UUID whose base64 text does not begin with '-', which command lines take for a flag.
+/// A random id for a new topic: a UUID whose base64 text does not begin with '-', because command lines would take it for a flag.
 ///
 /// # Errors
 /// The system gives no random bytes.

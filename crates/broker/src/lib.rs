@@ -1,23 +1,47 @@
-//! The broker's outside: sockets, limits, dispatch, and one file per Kafka API that turns a request into questions to the core.
-//! It must not know how state is decided (core), how bytes last (store, layout) or how messages are encoded (wire).
+//! The broker's network side: sockets, limits, dispatch, one file for each Kafka API that turns a request into commands of the
+//! core, and the host that runs the core.
+//! It must not know how state is decided (core), how bytes are kept (store, layout) or how messages are encoded (wire).
+//!
+//! The modules in their order; each uses only modules above it:
+//!
+//! ```text
+//!   limits  randomness  metrics  stored
+//!   trace           exchanges recorded for the microscope
+//!   host            runs the state machine and the log
+//!   net             connections; knows no API
+//!   session         what a connection knows of its client
+//!   authorizer      who may do what
+//!   reading         plans and reads records for Fetch
+//!   fetch_session   KIP-227
+//!   context         what every API uses
+//!   api             the dispatch table, one file for each API
+//!   server          composes all of it
+//! ```
 #![forbid(unsafe_code)]
 
 mod api;
+mod authorizer;
 mod context;
+mod fetch_session;
 pub mod host;
 mod limits;
 mod metrics;
 mod net;
 mod randomness;
+mod reading;
+mod server;
+mod session;
+mod stored;
 mod trace;
 
 pub use api::served_versions;
-pub use context::{Advertised, Context, Memory};
+pub use context::{Context, ContextOptions, Memory};
 pub use limits::Limits;
 pub use metrics::{ApiMetrics, Counter, Level, Metrics, TopicMetrics};
-pub use net::{Door, Server};
 pub use ottla_store::HistogramView;
 pub use randomness::Randomness;
+pub use server::{Server, StreamServer};
+pub use session::Advertised;
 pub use trace::{
     Ending, Exchange, FRAME_CAP, Stages, TRACE_BYTES, TRACE_RING, Trace, TraceFilter, TraceUsage,
     TracedFrame, Verdict,

@@ -1,5 +1,5 @@
-//! Figures of the broker since it started, for whoever watches: counted by any thread with a few additions, read at leisure.
-//! It must not know how figures are named or written: that is the affair of whoever shows them.
+//! Metrics of the broker since it started. Any thread counts, with a few atomic additions.
+//! It must not know how metrics are named or exported.
 
 use ottla_store::{DURATIONS, Histogram, HistogramView};
 use ottla_types::TopicId;
@@ -7,10 +7,10 @@ use ottla_types::record::LogRecord;
 use ottla_wire::{ApiKey, ErrorCode};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-/// A number that only grows.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -25,7 +25,7 @@ impl Counter {
     }
 }
 
-/// A number that goes up and down.
+/// A number that increases and decreases.
 #[derive(Debug, Default)]
 pub struct Level(AtomicU64);
 
@@ -40,41 +40,41 @@ impl Level {
     }
 }
 
-/// Figures of the broker since it started.
+/// Metrics of the broker since it started.
 #[derive(Debug)]
 pub struct Metrics {
-    /// By number; none for an API that is not served.
-    apis: Vec<Option<ApiMetrics>>,
-    /// Requests that no API could answer: of another API or version, or malformed. Their connections were closed.
+    /// By API number; none for an API that is not served. Set when the server starts.
+    apis: OnceLock<Vec<Option<ApiMetrics>>>,
+    /// Requests of an API or version that is not served, and malformed requests. Their connections were closed.
     pub malformed: Counter,
     /// Connections that were accepted.
     pub accepted: Counter,
     /// Connections that ended.
     pub closed: Counter,
-    /// Connections that were closed at once because there were too many.
+    /// Connections that were closed at once because `max.connections` were open.
     pub turned_away: Counter,
     /// Transactions that committed.
     pub committed: Counter,
-    /// Transactions that aborted: by their producer, by fencing, by timeout or by an administrator.
+    /// Transactions that aborted, whether by their producer, by fencing, by timeout or by an administrator.
     pub aborted: Counter,
-    /// Bytes from the first batch that is in no run to the end of the log.
+    /// Bytes of the log from the first batch that is in no run to the end.
     pub tail_bytes: Level,
     /// Batches and markers that are in no run.
     pub tail_batches: Level,
-    /// Runs.
+    /// Sorted runs.
     pub runs: Level,
-    /// Bytes of batches that were written into runs, each time that they were.
+    /// Bytes of batches written into runs. A batch counts each time it is rewritten.
     pub rewritten: Counter,
-    /// Times that runs could not be written.
+    /// Failed attempts to write runs.
     pub rewrites_failed: Counter,
-    /// Produce requests whose connection was muted because the tail was nearly full.
+    /// Produce requests whose connection was muted because the tail of the log was nearly full.
     pub throttled: Counter,
-    /// Produce requests that waited because the tail was full.
+    /// Produce requests that waited because the tail of the log was full.
     pub waited: Counter,
     topics: RwLock<HashMap<TopicId, Arc<TopicMetrics>>>,
 }
 
-/// Figures of one API.
+/// Metrics of one API.
 #[derive(Debug)]
 pub struct ApiMetrics {
     latency: Histogram,
@@ -82,34 +82,28 @@ pub struct ApiMetrics {
     pub bytes_in: Counter,
     /// Bytes of responses, length prefixes included.
     pub bytes_out: Counter,
-    /// Requests that got no response and whose connection was closed.
+    /// Requests whose connection was closed instead of a response.
     pub broken: Counter,
     errors: Mutex<BTreeMap<i16, u64>>,
 }
 
-/// Figures of one topic.
+/// Metrics of one topic.
 #[derive(Debug, Default)]
 pub struct TopicMetrics {
-    /// Bytes of batches that were appended; repetitions are not counted.
+    /// Bytes of batches that were appended, without duplicates.
     pub produced_bytes: Counter,
     /// Records that were appended.
     pub produced_records: Counter,
     /// Bytes of batches that were sent to consumers.
     pub fetched_bytes: Counter,
-    /// Offsets in those batches.
+    /// Offsets that those batches span.
     pub fetched_records: Counter,
 }
 
 impl Metrics {
-    /// Nothing is counted yet. `served` are the APIs that are.
-    pub(crate) fn new(served: impl Iterator<Item = ApiKey>) -> Metrics {
-        let mut apis = Vec::new();
-        for place in served.filter_map(|key| usize::try_from(key.0).ok()) {
-            apis.resize_with(apis.len().max(place + 1), || None);
-            apis[place] = Some(ApiMetrics::new());
-        }
+    pub(crate) fn new() -> Metrics {
         Metrics {
-            apis,
+            apis: OnceLock::new(),
             malformed: Counter::default(),
             accepted: Counter::default(),
             closed: Counter::default(),
@@ -127,24 +121,36 @@ impl Metrics {
         }
     }
 
+    /// Starts to count the requests of these APIs. Has no effect the second time.
+    pub(crate) fn serve(&self, served: impl Iterator<Item = ApiKey>) {
+        self.apis.get_or_init(|| {
+            let mut apis = Vec::new();
+            for number in served.filter_map(|key| usize::try_from(key.0).ok()) {
+                apis.resize_with(apis.len().max(number + 1), || None);
+                apis[number] = Some(ApiMetrics::new());
+            }
+            apis
+        });
+    }
+
     /// The APIs that are served, by number.
     pub fn apis(&self) -> impl Iterator<Item = (ApiKey, &ApiMetrics)> {
-        let numbered = (0_i16..).zip(&self.apis);
+        let numbered = (0_i16..).zip(self.apis.get().into_iter().flatten());
         numbered.filter_map(|(key, api)| Some((ApiKey(key), api.as_ref()?)))
     }
 
     /// One API, if it is served.
     pub fn api(&self, key: ApiKey) -> Option<&ApiMetrics> {
-        self.apis.get(usize::try_from(key.0).ok()?)?.as_ref()
+        self.apis.get()?.get(usize::try_from(key.0).ok()?)?.as_ref()
     }
 
-    /// The topics that had traffic and were not deleted since.
+    /// The topics that had traffic since the start and were not deleted.
     pub fn topics(&self) -> Vec<(TopicId, Arc<TopicMetrics>)> {
         let topics = self.topics.read().unwrap_or_else(PoisonError::into_inner);
         topics.iter().map(|(id, topic)| (*id, Arc::clone(topic))).collect()
     }
 
-    /// The log took a record.
+    /// Counts a record that was appended to the log.
     pub(crate) fn appended(&self, record: &LogRecord) {
         match record {
             LogRecord::BatchAppended(batch) => self.of_topic(batch.partition.topic, |topic| {
@@ -162,7 +168,7 @@ impl Metrics {
         }
     }
 
-    /// Batches of a topic go to a consumer.
+    /// Counts batches of a topic that are sent to a consumer.
     pub(crate) fn fetched(&self, topic: TopicId, bytes: u64, records: u64) {
         self.of_topic(topic, |topic| {
             topic.fetched_bytes.add(bytes);
@@ -189,18 +195,18 @@ impl ApiMetrics {
         }
     }
 
-    /// How long requests took from the moment they began until their answer was ready, in nanoseconds. What a request waited for
-    /// by its own wish counts too, as with Fetch.
+    /// The time from the moment a request began until its response was ready, in nanoseconds. It includes the time that a
+    /// request asked to wait, as Fetch does.
     pub fn latency(&self) -> HistogramView {
         self.latency.view()
     }
 
-    /// How often each error code but none was answered.
+    /// The number of responses by error code, without NONE.
     pub fn errors(&self) -> Vec<(ErrorCode, u64)> {
         self.lock().iter().map(|(code, count)| (ErrorCode(*code), *count)).collect()
     }
 
-    pub(crate) fn took(&self, time: Duration) {
+    pub(crate) fn record_latency(&self, time: Duration) {
         self.latency.record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 

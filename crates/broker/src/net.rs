@@ -1,89 +1,99 @@
-//! Sockets: accepting, reading frames within limits, answering in order, writing.
-//! It must not know Kafka's messages: whoever answers them is an [`Answerer`].
+//! Sockets: accepts connections, reads frames within limits, answers in the order of the requests.
+//! It must not know Kafka's messages: a [`RequestHandler`] answers them.
 
-mod allowance;
-mod budget;
-mod complaints;
 mod connection;
-mod door;
-mod intake;
-mod outbox;
-mod server;
+mod listener;
+mod protocol_errors;
+mod request_budget;
+mod request_reader;
+mod response_budget;
+mod response_writer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use allowance::{Allowance, Hold};
-pub(crate) use budget::Budget;
-pub use door::Door;
-pub use server::Server;
+pub(crate) use connection::{Connection, ConnectionInfo};
+pub(crate) use listener::ListenerTask;
+pub(crate) use request_budget::RequestBudget;
+pub(crate) use request_reader::RequestReader;
+pub(crate) use response_budget::{ResponseBudget, ResponseCharge};
+pub(crate) use response_writer::ResponseWriter;
 
-use crate::trace::{Arrived, Recording};
+use crate::trace::{Arrival, Recording};
 use bytes::Bytes;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// What the answer to a request came to.
+/// What a connection does once a request has been handled.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// These bytes, the length prefix included; what they hold of the allowance is given back when they are written.
-    Send(Vec<Bytes>, Option<Hold>),
-    /// Nothing is sent (Produce with acks 0).
+    /// It sends these chunks, which start with the length prefix. The charge is returned to the response budget when they are
+    /// written.
+    Send(Vec<Bytes>, Option<ResponseCharge>),
+    /// It sends nothing (Produce with acks 0).
     Nothing,
-    /// The connection is closed; the text says why and goes to the log.
+    /// It closes. The text gives the reason and goes to the log.
     Close(String),
-    /// This reply, and after it nothing that the peer sends is looked at for so long.
+    /// It carries out this reply and then begins no request for this long (KIP-219).
     Muted(Box<Reply>, Duration),
 }
 
-/// Why a request is not begun.
+/// Why a request was not begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// It cannot be answered: the connection is closed, the text goes to the log.
-    Bad(String),
-    /// Its lists take more memory than it was given.
-    Room,
+pub(crate) enum BeginError {
+    /// The request cannot be answered. The connection closes; the text gives the reason and goes to the log.
+    Malformed(String),
+    /// The arrays of the request take more memory than `begin` was given.
+    NeedsMemory,
 }
 
-/// A request under way. Polled once when it begins, then in the order of the requests.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
+/// A request that has begun. It is polled once at that moment, and later in the order of the requests.
+pub(crate) type ReplyFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
-/// How connections come and go.
+/// A change in the number of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Coming {
-    /// One was accepted.
+pub(crate) enum ConnectionEvent {
+    /// A connection was accepted.
     Accepted,
-    /// One that was accepted is over.
+    /// An accepted connection ended.
     Closed,
-    /// One was closed at once: there were too many.
-    TurnedAway,
+    /// A connection was closed at once, because `max.connections` were open.
+    Rejected,
 }
 
-/// Whoever answers requests.
-pub(crate) trait Answerer: Send + Sync + 'static {
-    /// Begins to answer a request; `frame` starts behind the length prefix and has at least eight bytes, and its lists may take
-    /// `room` bytes.
+/// Answers the requests of connections.
+pub(crate) trait RequestHandler: Send + Sync + 'static {
+    /// What the handler keeps for each connection; the connection owns it.
+    type Session: Send + 'static;
+
+    /// Makes the session of a new connection.
+    fn open(&self, info: &ConnectionInfo) -> Self::Session;
+
+    /// Begins to answer a request. `frame` starts behind the length prefix and has at least eight bytes. The arrays of the
+    /// request may take `memory` bytes.
+    ///
+    /// # Errors
+    /// The request cannot be decoded, or only with more memory.
     fn begin(
         &self,
-        peer: SocketAddr,
+        session: &mut Self::Session,
         frame: Bytes,
-        room: usize,
+        memory: usize,
         recording: Option<&Recording>,
-    ) -> Result<Answering, Refused>;
+    ) -> Result<ReplyFuture, BeginError>;
 
-    /// Whether requests that arrive now shall be recorded.
+    /// Whether requests that arrive now are traced.
     fn is_recording(&self) -> bool {
         false
     }
 
-    /// Begins to record a request, if it is wanted.
-    fn record(&self, _arrived: Arrived, _frame: &Bytes) -> Option<Box<Recording>> {
+    /// Begins the trace record of a request; none if the filter excludes the request.
+    fn record(&self, _arrival: Arrival, _frame: &Bytes) -> Option<Box<Recording>> {
         None
     }
 
-    /// A connection came or went.
-    fn came(&self, coming: Coming);
+    /// Counts a connection that was opened, closed or rejected.
+    fn connection_event(&self, event: ConnectionEvent);
 
-    /// True if a request that starts with these bytes may begin while earlier ones of its kind are unanswered.
+    /// Whether a request that starts with these bytes may begin before earlier requests of the same kind are answered.
     fn may_overlap(&self, head: &[u8]) -> bool;
 }

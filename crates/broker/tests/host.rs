@@ -2,9 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 use ottla_broker::host::{self, Host, HostGone, HostOptions, Snapshots, Started};
-use ottla_broker::{Advertised, Context, Limits, Server};
-use ottla_core::catalog::{CreateTopics, CreateTopicsReply, DeleteTopics, NewTopic, TopicRef};
+use ottla_broker::{Advertised, Context, ContextOptions, Server};
+use ottla_core::catalog::{CatalogAnswer, CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
+use ottla_core::{Answer, Input};
 use ottla_store::testing::{Fault, FaultMedium};
 use ottla_store::{Medium, MediumFile, MemoryMedium, Options};
 use ottla_types::TopicId;
@@ -114,20 +115,23 @@ fn start(medium: Arc<dyn Medium>) -> Started {
     host::start(medium, options).unwrap()
 }
 
-fn create(host: &Host, name: &str) -> impl Future<Output = Result<CreateTopicsReply, HostGone>> + use<> {
+fn create(host: &Host, name: &str) -> impl Future<Output = Result<Answer, HostGone>> + use<> {
     let (host, name) = (host.clone(), name.to_owned());
     let mut id = [0; 16];
     id[..name.len()].copy_from_slice(name.as_bytes());
     async move {
-        let topic = NewTopic {
-            name,
-            id: TopicId(id),
-            partitions: 1,
-            replication_factor: 1,
-            assignments: Vec::new(),
-            configs: BTreeMap::new(),
+        let make = move |ticket| {
+            let topic = NewTopic {
+                name,
+                id: TopicId(id),
+                partitions: 1,
+                replication_factor: 1,
+                assignments: Vec::new(),
+                configs: BTreeMap::new(),
+            };
+            Input::CreateTopics(CreateTopics { ticket, topics: vec![topic], validate_only: false })
         };
-        host.submit(CreateTopics { topics: vec![topic], validate_only: false }).await
+        host.ask(make).await
     }
 }
 
@@ -156,7 +160,10 @@ async fn t_250_an_answer_waits_for_the_sync() {
     let mut seen = Box::pin(topics(&host));
     assert!(waits(&host, &mut seen).await, "the read showed what was not durable");
     medium.shut(false);
-    assert!(created.await.unwrap()[0].is_ok());
+    let Ok(Answer::Catalog(CatalogAnswer::Created(results))) = created.await else {
+        panic!("another answer")
+    };
+    assert!(results[0].is_ok());
     assert_eq!(seen.await, 1);
     host.stop();
     started.thread.join().unwrap();
@@ -208,10 +215,10 @@ async fn what_was_acknowledged_is_there_after_a_crash_and_a_snapshot_changes_not
 async fn t_183_stable_offsets_wait_for_the_commits_before_them() {
     let medium = Gated::open(MemoryMedium::new());
     let Started { host, reader, thread, .. } = start(Arc::new(medium.clone()));
-    let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
-    let context = Context::new(host.clone(), reader, advertised, "memory".to_owned()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = Server::bind(listener, context, Limits::default()).unwrap();
+    let options = ContextOptions::new(Advertised { host: "localhost".to_owned(), port: 9092 }, "memory");
+    let context = Context::new(host.clone(), reader, options).await.unwrap();
+    let server = Server::bind(listener, context).unwrap();
     let address = server.local_addr();
     assert!(create(&host, "a").await.is_ok());
     medium.shut(true);
@@ -265,16 +272,18 @@ async fn call<R: Request>(mut peer: TcpStream, request: R, version: i16) -> R::R
 async fn a_deletion_is_not_shown_before_it_is_durable() {
     let medium = Gated::open(MemoryMedium::new());
     let Started { host, reader, thread, .. } = start(Arc::new(medium.clone()));
-    let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
-    let context = Context::new(host.clone(), reader, advertised, "memory".to_owned()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = Server::bind(listener, context, Limits::default()).unwrap();
+    let options = ContextOptions::new(Advertised { host: "localhost".to_owned(), port: 9092 }, "memory");
+    let context = Context::new(host.clone(), reader, options).await.unwrap();
+    let server = Server::bind(listener, context).unwrap();
     let address = server.local_addr();
     assert!(create(&host, "a").await.is_ok());
     medium.shut(true);
     let topics = vec![TopicRef::Name("a".to_owned())];
     let deleting = host.clone();
-    let deleted = tokio::spawn(async move { deleting.submit(DeleteTopics { topics }).await });
+    let deleted = tokio::spawn(async move {
+        deleting.ask(|ticket| Input::DeleteTopics(DeleteTopics { ticket, topics })).await
+    });
     while host.peek(|shard, _, _| shard.catalog().topics().count()).await.unwrap() > 0 {
         tokio::task::yield_now().await;
     }

@@ -2,7 +2,7 @@
 
 use crate::config::{BadConfig, Config, Durability, Http, Storage};
 use ottla_broker::host::{self, Host, HostOptions, Snapshots, Started};
-use ottla_broker::{Advertised, Context, Limits, Server, Trace};
+use ottla_broker::{Advertised, Context, ContextOptions, Limits, Server, Trace};
 use ottla_core::config::Settings;
 use ottla_store::{DiskMedium, Medium, MemoryMedium, Options};
 use ottla_web::{App, Web};
@@ -117,13 +117,12 @@ impl Broker {
             .map_err(|source| StartError::System { what: "threads", source })?;
         let Started { host, reader, failure, description, thread, .. } = started;
         let bind = async {
-            let context =
-                Context::new(host.clone(), reader, advertised, place).await.map_err(io::Error::other)?;
-            let context = context.with_trace(trace);
+            let options = ContextOptions { limits, trace, ..ContextOptions::new(advertised, place) };
+            let context = Context::new(host.clone(), reader, options).await.map_err(io::Error::other)?;
             if let Some(ring) = config.trace {
                 context.trace().start(ring);
             }
-            let server = Server::bind(tokio::net::TcpListener::from_std(listener)?, context, limits)?;
+            let server = Server::bind(tokio::net::TcpListener::from_std(listener)?, context)?;
             let web = match http {
                 Some((listener, names)) => Some(start_web(listener, names, &server, &failure)?),
                 None => None,
@@ -381,14 +380,15 @@ fn absolute(folder: &Path) -> PathBuf {
 /// What clients are told: as configured, else the address that is listened on; of a wildcard address this machine's loopback, since
 /// no other name is known.
 fn advertised(config: &Config, listener: &TcpListener) -> Result<Advertised, StartError> {
+    let address =
+        listener.local_addr().map_err(|source| StartError::System { what: "the local address", source })?;
     if let Some(given) = &config.advertise {
         let bad = || BadConfig::new("advertised address", format!("'{given}' is not host:port"));
         let (host, port) = given.rsplit_once(':').ok_or_else(bad)?;
         let port = port.parse().map_err(|_| bad())?;
-        return Ok(Advertised { host: host.trim_matches(['[', ']']).to_owned(), port });
+        let advertised = Advertised { host: host.trim_matches(['[', ']']).to_owned(), port };
+        return Ok(advertised.bound_to(address));
     }
-    let address =
-        listener.local_addr().map_err(|source| StartError::System { what: "the local address", source })?;
     let host = match address.ip() {
         ip if ip.is_unspecified() => "localhost".to_owned(),
         ip => ip.to_string(),

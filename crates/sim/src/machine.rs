@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ottla_broker::host::{self, Driven, Host};
-use ottla_broker::{Advertised, Context, Door, Limits, Randomness};
+use ottla_broker::{Advertised, Context, ContextOptions, Randomness, StreamServer};
 use ottla_store::LogReader;
 use ottla_store::testing::{Fault, FaultMedium, Naming};
 use ottla_types::record::LogRecord;
@@ -384,8 +384,9 @@ impl Machine {
 /// Opens the broker to clients as soon as its host answers.
 async fn open(world: Arc<World>, host: Host, reader: LogReader, randomness: Randomness) {
     let advertised = Advertised { host: "broker".to_owned(), port: 9092 };
-    if let Ok(context) = Context::new(host, reader, advertised, "memory".to_owned()).await {
-        world.open(Door::new(context.with_randomness(randomness), Limits::default()));
+    let options = ContextOptions { randomness, ..ContextOptions::new(advertised, "memory") };
+    if let Ok(context) = Context::new(host, reader, options).await {
+        world.open(StreamServer::new(context));
         world.say(format_args!("machine: open, life {}", world.figures.lives.load(Relaxed)));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ottla_broker::Door;
+use ottla_broker::StreamServer;
 use ottla_checker::{History, Key};
 use ottla_wire::Uuid;
 use tokio::sync::mpsc::UnboundedSender;
@@ -43,7 +43,7 @@ impl Place {
 /// The broker that can be reached now.
 #[derive(Debug)]
 struct Open {
-    door: Door,
+    door: StreamServer,
     guests: Vec<AbortHandle>,
 }
 
@@ -229,7 +229,7 @@ impl World {
     }
 
     /// The broker can be reached.
-    pub(crate) fn open(&self, door: Door) {
+    pub(crate) fn open(&self, door: StreamServer) {
         *hold(&self.open) = Some(Open { door, guests: Vec::new() });
     }
 

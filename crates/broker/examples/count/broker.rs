@@ -3,7 +3,7 @@
 use super::wire::batch;
 use bytes::Bytes;
 use ottla_broker::host::{self, Driven, HostOptions, Snapshots};
-use ottla_broker::{Advertised, Context, Door, Limits, Randomness};
+use ottla_broker::{Advertised, Context, ContextOptions, Randomness, StreamServer};
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
 use ottla_types::Millis;
@@ -47,12 +47,15 @@ pub(crate) fn run(name: &str, times: usize, most: usize) -> Result<(), String> {
         let (host, reader) = (driven.host().clone(), driven.reader());
         let client = async move {
             let advertised = Advertised { host: "broker".to_owned(), port: 9092 };
-            let context = Context::new(host, reader, advertised, "memory".to_owned()).await;
-            let context = context.map_err(|e| e.to_string())?.with_randomness(Randomness::seeded(1));
-            let mut door = Door::new(context, Limits::default());
+            let options = ContextOptions {
+                randomness: Randomness::seeded(1),
+                ..ContextOptions::new(advertised, "memory")
+            };
+            let context = Context::new(host, reader, options).await;
+            let mut server = StreamServer::new(context.map_err(|e| e.to_string())?);
             let (near, far) = tokio::io::duplex(PIPE);
             let (source, sink) = tokio::io::split(far);
-            let serving = door.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), source, sink);
+            let serving = server.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), source, sink);
             let mut client = Client { stream: near, correlation: 0 };
             tokio::select! {
                 outcome = client.case(name, times, most) => outcome,

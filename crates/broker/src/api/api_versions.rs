@@ -2,6 +2,7 @@
 //! Left out: group.version, share.version and streams.version, which say that the newer group protocols are served.
 
 use super::APIS;
+use super::dispatch::Row;
 use crate::context::{Caller, Context};
 use ottla_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use ottla_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
@@ -69,7 +70,7 @@ fn is_software_name(name: &str) -> bool {
         && bytes.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
 }
 
-fn row(api: &super::Api) -> ApiVersion {
+fn row(api: &Row) -> ApiVersion {
     let versions = api.advertised();
     ApiVersion {
         api_key: api.key.0,

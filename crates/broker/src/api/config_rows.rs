@@ -4,6 +4,19 @@ use ottla_core::Shard;
 use ottla_core::config::{BROKER_KEYS, BrokerKey, Kind, Settings, TOPIC_KEYS, TopicKey};
 use std::collections::BTreeMap;
 
+/// Resource types of configuration, as in KIP-133.
+pub(super) const TOPIC: i8 = 2;
+pub(super) const BROKER: i8 = 4;
+/// Resource types that are not served.
+const BROKER_LOGGER: i8 = 8;
+const CLIENT_METRICS: i8 = 16;
+pub(super) const GROUP: i8 = 32;
+
+/// Whether the configuration of this type needs a right on the cluster (S-336).
+pub(super) fn needs_cluster(resource_type: i8) -> bool {
+    matches!(resource_type, BROKER | BROKER_LOGGER | CLIENT_METRICS)
+}
+
 /// Where a value is from, by Kafka's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]

@@ -3,6 +3,7 @@
 use super::place;
 use crate::context::{Caller, Context};
 use ottla_core::ops::{DeleteRecords, DeleteRecordsError};
+use ottla_core::{Answer, Input};
 use ottla_types::Offset;
 use ottla_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use ottla_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
@@ -24,7 +25,10 @@ pub(crate) async fn answer(
     let found = place::find(ctx, names).await?;
     let partitions = found.iter().zip(offsets).filter_map(|(found, offset)| Some(((*found)?, offset)));
     let partitions = partitions.collect();
-    let results = ctx.host.submit(DeleteRecords { partitions }).await?;
+    let ask = move |ticket| Input::DeleteRecords(DeleteRecords { ticket, partitions });
+    let Answer::RecordsDeleted(results) = ctx.host.ask(ask).await? else {
+        return Err(super::Broken::OtherAnswer);
+    };
     let mut deleted = results.into_iter();
     let mut found = found.into_iter();
     let mut next = || match found.next().flatten() {

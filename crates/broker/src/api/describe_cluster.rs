@@ -1,6 +1,7 @@
 //! DescribeCluster 0-2: the one broker, which is the controller. A request for controllers (KIP-919) is MISMATCHED_ENDPOINT_TYPE.
 //! Left out: racks; no broker is ever fenced.
 
+use crate::authorizer::Resource;
 use crate::context::{Caller, Context};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::describe_cluster_response::DescribeClusterBroker;
@@ -12,12 +13,12 @@ const CONTROLLERS: i8 = 2;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    caller: &Caller,
     request: DescribeClusterRequest,
     _version: i16,
 ) -> DescribeClusterResponse {
     match request.endpoint_type {
-        BROKERS => cluster(ctx, &request),
+        BROKERS => cluster(ctx, caller, &request),
         CONTROLLERS => {
             let why = "this is an endpoint of brokers, not of controllers";
             refused(ErrorCode::MISMATCHED_ENDPOINT_TYPE, why.to_owned())
@@ -29,11 +30,11 @@ pub(crate) async fn answer(
     }
 }
 
-fn cluster(ctx: &Context, request: &DescribeClusterRequest) -> DescribeClusterResponse {
+fn cluster(ctx: &Context, caller: &Caller, request: &DescribeClusterRequest) -> DescribeClusterResponse {
     let broker = DescribeClusterBroker {
         broker_id: ctx.node_id,
-        host: ctx.advertised.host.as_str().into(),
-        port: ctx.advertised.port.into(),
+        host: caller.advertised().host.as_str().into(),
+        port: caller.advertised().port.into(),
         ..Default::default()
     };
     let mut response = DescribeClusterResponse {
@@ -43,7 +44,7 @@ fn cluster(ctx: &Context, request: &DescribeClusterRequest) -> DescribeClusterRe
         ..Default::default()
     };
     if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = super::CLUSTER_OPERATIONS;
+        response.cluster_authorized_operations = ctx.operations(caller, &Resource::Cluster);
     }
     response
 }

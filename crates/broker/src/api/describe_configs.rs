@@ -2,7 +2,7 @@
 //! Configuration that was set while the broker runs is shown under the broker's id and, as the cluster's default, under an empty
 //! name. Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
-use super::config_rows::{Layers, Row, Source, Synonym};
+use super::config_rows::{BROKER, Layers, Row, Source, Synonym, TOPIC};
 use super::{Broken, topic_error};
 use crate::context::{Caller, Context};
 use ottla_core::config::Kind;
@@ -16,10 +16,6 @@ use std::collections::BTreeMap;
 
 /// A topic's own configuration, by topic name.
 type Own = BTreeMap<String, BTreeMap<String, String>>;
-
-/// Resource types, as in KIP-133.
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
 
 /// What the answer shows of each key besides its value.
 #[derive(Clone, Copy)]
@@ -96,7 +92,7 @@ fn told(ctx: &Context) -> Vec<Row> {
         Row { name, value: Some(value), read_only: true, kind, doc, synonyms }
     };
     let (list, id) = (Kind::List(&[]), Kind::Int(0, i32::MAX));
-    let listener = format!("PLAINTEXT://{}:{}", ctx.advertised.host, ctx.advertised.port);
+    let listener = format!("PLAINTEXT://{}:{}", ctx.advertised().host, ctx.advertised().port);
     vec![
         row("advertised.listeners", list, listener, "where clients are told to connect"),
         row("broker.id", id, ctx.node_id.to_string(), "another name of node.id"),

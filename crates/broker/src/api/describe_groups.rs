@@ -1,7 +1,7 @@
 //! DescribeGroups 0-6: groups with their members. A group that does not exist is Dead, and from version 6 on an error too.
 //! Left out: nothing.
 
-use super::group_member::GROUP_OPERATIONS;
+use crate::authorizer::Resource;
 use crate::context::{Caller, Context};
 use crate::host::HostGone;
 use ottla_core::group::{GroupView, MemberView};
@@ -11,7 +11,7 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    caller: &Caller,
     request: DescribeGroupsRequest,
     version: i16,
 ) -> Result<DescribeGroupsResponse, HostGone> {
@@ -23,9 +23,13 @@ pub(crate) async fn answer(
         };
         groups.into_iter().map(see).collect::<Vec<_>>()
     });
-    let operations = request.include_authorized_operations.then_some(GROUP_OPERATIONS);
+    let shows_operations = request.include_authorized_operations;
+    let operations = |group_id: &Text| ctx.operations(caller, &Resource::Group(group_id));
     let groups = look.await?.into_iter().map(|(group_id, found)| match found {
-        Some(group) => present(group_id, group, operations),
+        Some(group) => {
+            let operations = shows_operations.then(|| operations(&group_id));
+            present(group_id, group, operations)
+        }
         None => absent(group_id, version),
     });
     Ok(DescribeGroupsResponse { groups: groups.collect(), ..Default::default() })

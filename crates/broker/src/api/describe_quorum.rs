@@ -65,8 +65,8 @@ fn unknown(partition_index: i32) -> PartitionData {
 fn node(ctx: &Context) -> Node {
     let listener = Listener {
         name: Text::from_static("CONTROLLER"),
-        host: ctx.advertised.host.as_str().into(),
-        port: ctx.advertised.port,
+        host: ctx.advertised().host.as_str().into(),
+        port: ctx.advertised().port,
         ..Default::default()
     };
     Node { node_id: ctx.node_id, listeners: vec![listener], ..Default::default() }

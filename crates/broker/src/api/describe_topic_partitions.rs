@@ -1,6 +1,7 @@
 //! DescribeTopicPartitions 0 (KIP-966): topics by name with their partitions, a page at a time.
 
-use super::{Broken, TOPIC_OPERATIONS, topic_error};
+use super::{Broken, topic_error};
+use crate::authorizer::Resource;
 use crate::context::{Caller, Context, to_uuid};
 use ottla_core::catalog::{Catalog, TopicError};
 use ottla_core::partition::LEADER_EPOCH;
@@ -31,7 +32,7 @@ struct Page {
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    caller: &Caller,
     request: DescribeTopicPartitionsRequest,
     _version: i16,
 ) -> Result<DescribeTopicPartitionsResponse, Broken> {
@@ -49,7 +50,7 @@ pub(crate) async fn answer(
         partition_index,
         ..Default::default()
     });
-    let topics = page.entries.into_iter().map(|entry| topic(ctx, entry)).collect();
+    let topics = page.entries.into_iter().map(|entry| topic(ctx, caller, entry)).collect();
     Ok(DescribeTopicPartitionsResponse { topics, next_cursor, ..Default::default() })
 }
 
@@ -82,7 +83,7 @@ fn page(catalog: &Catalog, names: BTreeSet<String>, from: Option<(String, i32)>,
     Page { entries, next: None }
 }
 
-fn topic(ctx: &Context, entry: Entry) -> DescribeTopicPartitionsResponseTopic {
+fn topic(ctx: &Context, caller: &Caller, entry: Entry) -> DescribeTopicPartitionsResponseTopic {
     let only: Numbers<i32> = [ctx.node_id].into_iter().collect();
     let none = || Some([].into_iter().collect());
     let partition = |partition_index| DescribeTopicPartitionsResponsePartition {
@@ -95,8 +96,11 @@ fn topic(ctx: &Context, entry: Entry) -> DescribeTopicPartitionsResponseTopic {
         last_known_elr: none(),
         ..Default::default()
     };
+    let name = match &entry {
+        Entry::Topic { name, .. } | Entry::Missing(_, name) => name,
+    };
     let mut topic = DescribeTopicPartitionsResponseTopic {
-        topic_authorized_operations: TOPIC_OPERATIONS,
+        topic_authorized_operations: ctx.operations(caller, &Resource::Topic(name)),
         ..Default::default()
     };
     match entry {

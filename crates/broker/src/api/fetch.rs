@@ -1,41 +1,38 @@
 //! Fetch 4-18: whole batches from partitions, now or when there are enough of them.
 //! Left out: followers (there are none), tiered storage, and diverging epochs: the one leader epoch never ends.
-
-mod answer;
-mod plan;
-mod session;
-
-pub(crate) use session::Sessions;
+//!
+//! [`crate::reading`] plans and reads; this file applies the fetch session and encodes the rows.
 
 use super::subject::Reason;
 use super::{Broken, Outcome};
-use crate::context::{Caller, Context};
-use crate::net::Hold;
-use ottla_wire::messages::fetch_response::PartitionData;
+use crate::context::Context;
+use crate::fetch_session::{FetchTargets, SessionError};
+use crate::net::ResponseCharge;
+use crate::reading::{
+    PartitionRead, PartitionRecords, ReadBounds, ReadError, ReadResult, RecordReader, TopicKey,
+};
+use crate::session::Session;
+use ottla_core::partition::Isolation;
+use ottla_types::record;
+use ottla_wire::messages::fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData};
 use ottla_wire::messages::{FetchRequest, FetchResponse};
-use plan::{Part, Planned, Reading, Terms};
-use session::Begun;
+use ottla_wire::{ErrorCode, Records};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::Instant;
 
-/// The most bytes of records in one answer (Kafka's `fetch.max.bytes` of the broker), but for a single batch that is larger.
-const MOST_BYTES: i32 = 55 << 20;
-
-/// How long an answer waits for room among those that peers have not taken. Then it goes without records, so that requests do not
-/// pile up behind peers that take nothing; the client asks again.
-const MOST_WAIT: Duration = Duration::from_secs(1);
-/// What a partition takes of an answer beside its records, about.
-const BYTES_OF_A_ROW: u64 = 64;
+/// The most bytes of records in one response, except for a single batch that is larger (Kafka's default of the broker's
+/// `fetch.max.bytes`).
+const MAX_BYTES: i32 = 55 << 20;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: FetchRequest,
     version: i16,
 ) -> Outcome<FetchResponse> {
     match respond(ctx, request, version).await {
-        Ok((response, hold)) => Outcome::Held(response, hold),
+        Ok((response, charge)) => Outcome::Charged(response, charge),
         Err(broken) => Outcome::Close(broken.to_string()),
     }
 }
@@ -44,103 +41,126 @@ async fn respond(
     ctx: &Context,
     request: FetchRequest,
     version: i16,
-) -> Result<(FetchResponse, Hold), Broken> {
-    let terms = Terms {
-        max_bytes: u64::try_from(request.max_bytes.min(MOST_BYTES)).unwrap_or(0),
+) -> Result<(FetchResponse, ResponseCharge), Broken> {
+    let bounds = ReadBounds {
+        max_bytes: u64::try_from(request.max_bytes.min(MAX_BYTES)).unwrap_or(0),
         min_bytes: u64::try_from(request.min_bytes.min(request.max_bytes)).unwrap_or(0),
         isolation: super::isolation(request.isolation_level),
     };
-    let patience = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
-    let Begun { parts, session } = match ctx.fetch_sessions.begin(request, version) {
-        Ok(begun) => begun,
-        Err(code) => {
+    let max_wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+    let FetchTargets { reads, session } = match ctx.fetch_sessions.begin(request, version) {
+        Ok(targets) => targets,
+        Err(error) => {
+            let code = session_code(error);
             ctx.refused("", code, &Reason(None, "the fetch session is not as the request expects it"));
             let refused = FetchResponse { error_code: code.0, ..Default::default() };
-            return Ok((refused, ctx.answers.hold(0).await));
+            return Ok((refused, ctx.answers.charge(0).await));
         }
     };
-    let parts = Arc::new(parts);
-    let (rows, hold) = wait_for_rows(ctx, &parts, terms, Instant::now() + patience).await?;
+    let reads = Arc::new(reads);
+    let reader = RecordReader { host: &ctx.host, log: &ctx.reader, budget: &ctx.answers };
+    let (results, charge) = reader.read(&reads, bounds, Instant::now() + max_wait).await?;
+    let rows = reads.iter().zip(results).map(|(read, result)| row(ctx, read, result, bounds.isolation));
+    let rows: Vec<PartitionData> = rows.collect();
     let session_id = session.as_ref().map_or(0, |session| session.id);
     let shown = match session {
-        Some(session) => ctx.fetch_sessions.finish(&session, &parts, rows),
+        Some(session) => ctx.fetch_sessions.finish(&session, &reads, rows),
         None => rows.into_iter().map(Some).collect(),
     };
-    let responses = answer::by_topic(&parts, shown);
-    Ok((FetchResponse { session_id, responses, ..Default::default() }, hold))
+    let responses = by_topic(&reads, shown);
+    Ok((FetchResponse { session_id, responses, ..Default::default() }, charge))
 }
 
-/// The rows of the answer, once there is enough in them, something to report, or no time left.
-async fn wait_for_rows(
-    ctx: &Context,
-    parts: &Arc<Vec<Part>>,
-    terms: Terms,
-    deadline: Instant,
-) -> Result<(Vec<PartitionData>, Hold), Broken> {
-    loop {
-        let mut planned = wait_for_enough(ctx, parts, terms, deadline).await?;
-        let beside = parts.len() as u64 * BYTES_OF_A_ROW;
-        let room = timeout(MOST_WAIT, ctx.answers.hold(planned.most() + beside)).await;
-        let mut hold = match room {
-            Ok(hold) => hold,
-            Err(_) => {
-                planned.empty();
-                ctx.answers.hold(beside).await
+/// The row of a partition. [`by_topic`] fills in its index.
+///
+/// zstd batches go out at every version, as Apache Kafka 4.4 sends them: clients of Fetch 4 that can read them exist.
+fn row(ctx: &Context, read: &PartitionRead, result: ReadResult, isolation: Isolation) -> PartitionData {
+    match result {
+        Ok(records) => filled(ctx, records, isolation),
+        Err(error) => {
+            let code = read_code(&error);
+            if !matches!(error, ReadError::Storage) {
+                ctx.refused(read, code, &error);
             }
-        };
-        for (part, reading) in parts.iter().zip(&planned.readings) {
-            if let Reading::Refused(code, why) = reading {
-                ctx.refused(part, *code, why);
-            }
-        }
-        let (promised, places) = (planned.bytes(), planned.places());
-        let rows = answer::rows(ctx, parts, planned, terms.isolation).await?;
-        let bytes = |row: &PartitionData| row.records.as_ref().map_or(0, |records| records.len() as u64);
-        hold.shrink(beside + rows.iter().map(bytes).sum::<u64>());
-        let news = rows.iter().any(|row| bytes(row) > 0 || row.error_code != 0);
-        if news || promised == 0 || Instant::now() >= deadline {
-            return Ok((rows, hold));
-        }
-        // Compaction left nothing where a part was thought to have something: as if nothing had been planned.
-        let watch = ctx.host.peek(move |_, _, watchers| watchers.watch(places)).await?;
-        tokio::select! {
-            biased;
-            () = watch.advanced() => {}
-            () = sleep_until(deadline) => {}
+            refused(code)
         }
     }
 }
 
-/// Plans until there is enough to read, something to report, or no time left.
-async fn wait_for_enough(
-    ctx: &Context,
-    parts: &Arc<Vec<Part>>,
-    terms: Terms,
-    deadline: Instant,
-) -> Result<Planned, Broken> {
-    loop {
-        let may_wait = Instant::now() < deadline && !parts.is_empty();
-        let parts = Arc::clone(parts);
-        // What does not fit into the allowance comes with the next request.
-        let terms = Terms { max_bytes: terms.max_bytes.min(ctx.answers.most()), ..terms };
-        let look = ctx.host.peek(move |shard, _, watchers| {
-            let planned = plan::plan(shard, &parts, terms);
-            let waits = may_wait && !planned.is_enough(terms);
-            let watch = waits.then(|| watchers.watch(planned.places()));
-            (planned, watch)
-        });
-        let (planned, watch) = look.await?;
-        let Some(watch) = watch else {
-            if planned.is_refused() {
-                // A topic that is gone or a log that starts later may not be durable yet.
-                ctx.host.settled().await?;
-            }
-            return Ok(planned);
-        };
-        tokio::select! {
-            biased;
-            () = watch.advanced() => {}
-            () = sleep_until(deadline) => {}
+fn filled(ctx: &Context, records: PartitionRecords, isolation: Isolation) -> PartitionData {
+    let PartitionRecords { at, plan, chunks, bytes, offsets } = records;
+    if bytes > 0 {
+        ctx.metrics().fetched(at.topic, bytes, offsets);
+    }
+    let entry = |aborted: &record::AbortedTransaction| AbortedTransaction {
+        producer_id: aborted.producer_id.0,
+        first_offset: aborted.first_offset.0,
+        ..Default::default()
+    };
+    PartitionData {
+        high_watermark: plan.high_watermark.0,
+        last_stable_offset: plan.last_stable.0,
+        log_start_offset: plan.log_start.0,
+        // T-204: null unless the client reads committed records only.
+        aborted_transactions: (isolation == Isolation::Committed)
+            .then(|| plan.aborted.iter().map(entry).collect()),
+        records: Some(Records::from(chunks)),
+        ..Default::default()
+    }
+}
+
+/// A row without data. Its records are empty, never null: some clients fail on null (KAFKA-18646).
+fn refused(code: ErrorCode) -> PartitionData {
+    let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
+    PartitionData {
+        error_code: code.0,
+        high_watermark: -1,
+        // Kafka sends an empty list for an unknown partition, and null for other errors.
+        aborted_transactions: unknown.then(Vec::new),
+        records: Some(Records::default()),
+        ..Default::default()
+    }
+}
+
+/// The rows that the response shows, grouped by topic in the order of the reads.
+fn by_topic(reads: &[PartitionRead], rows: Vec<Option<PartitionData>>) -> Vec<FetchableTopicResponse> {
+    let mut topics: Vec<FetchableTopicResponse> = Vec::new();
+    let mut last: Option<&TopicKey> = None;
+    for (read, row) in reads.iter().zip(rows) {
+        let Some(mut row) = row else { continue };
+        row.partition_index = read.partition;
+        if last != Some(&read.topic) {
+            topics.push(topic(&read.topic));
+            last = Some(&read.topic);
         }
+        if let Some(topic) = topics.last_mut() {
+            topic.partitions.push(row);
+        }
+    }
+    topics
+}
+
+fn topic(key: &TopicKey) -> FetchableTopicResponse {
+    match key {
+        TopicKey::Name(name) => FetchableTopicResponse { topic: name.clone(), ..Default::default() },
+        TopicKey::Id(id) => FetchableTopicResponse { topic_id: *id, ..Default::default() },
+    }
+}
+
+fn session_code(error: SessionError) -> ErrorCode {
+    match error {
+        SessionError::UnknownId => ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
+        SessionError::WrongEpoch => ErrorCode::INVALID_FETCH_SESSION_EPOCH,
+        SessionError::WrongTopicKeys => ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+}
+
+fn read_code(error: &ReadError) -> ErrorCode {
+    match error {
+        ReadError::UnknownTopicId => ErrorCode::UNKNOWN_TOPIC_ID,
+        ReadError::UnknownTopicName | ReadError::UnknownPartition => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        ReadError::LeaderEpochAhead => ErrorCode::UNKNOWN_LEADER_EPOCH,
+        ReadError::FetchedEpochAhead | ReadError::OutOfRange(_) => ErrorCode::OFFSET_OUT_OF_RANGE,
+        ReadError::Storage => ErrorCode::KAFKA_STORAGE_ERROR,
     }
 }

@@ -6,28 +6,29 @@ use ottla_wire::messages::find_coordinator_response::Coordinator;
 use ottla_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use ottla_wire::{ErrorCode, Text};
 
-/// Key types: a group, a transactional id.
-const GROUP: i8 = 0;
-const TRANSACTION: i8 = 1;
+/// Key types: a group, a transactional id, a partition of a share group.
+pub(super) const GROUP: i8 = 0;
+pub(super) const TRANSACTION: i8 = 1;
+pub(super) const SHARE: i8 = 2;
 /// What is said of no error.
 const NONE: Text = Text::from_static("NONE");
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    caller: &Caller,
     request: FindCoordinatorRequest,
     version: i16,
 ) -> FindCoordinatorResponse {
     let served = matches!(request.key_type, GROUP | TRANSACTION);
     if version < 4 {
-        return one(find(ctx, request.key, served));
+        return one(find(ctx, caller, request.key, served));
     }
     let keys = request.coordinator_keys.into_iter();
-    let coordinators = keys.map(|key| find(ctx, key, served)).collect();
+    let coordinators = keys.map(|key| find(ctx, caller, key, served)).collect();
     FindCoordinatorResponse { coordinators, ..Default::default() }
 }
 
-fn find(ctx: &Context, key: Text, served: bool) -> Coordinator {
+fn find(ctx: &Context, caller: &Caller, key: Text, served: bool) -> Coordinator {
     if !served {
         let why = "the coordinators of groups (key type 0) and of transactions (1) can be found here";
         return Coordinator {
@@ -42,8 +43,8 @@ fn find(ctx: &Context, key: Text, served: bool) -> Coordinator {
     Coordinator {
         key,
         node_id: ctx.node_id,
-        host: ctx.advertised.host.as_str().into(),
-        port: ctx.advertised.port.into(),
+        host: caller.advertised().host.as_str().into(),
+        port: caller.advertised().port.into(),
         ..Default::default()
     }
 }

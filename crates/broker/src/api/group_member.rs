@@ -7,9 +7,6 @@ use ottla_core::group::{CommitFencing, MemberError, MemberRef};
 use ottla_wire::{ErrorCode, Text};
 use std::fmt::Write;
 
-/// All operations that groups have, as bits: there are no ACLs, so anybody may do all.
-pub(super) const GROUP_OPERATIONS: i32 = 0x0d48;
-
 /// A member as the wire names it.
 pub(super) fn member_ref(
     group_id: &Text,

@@ -2,9 +2,9 @@
 //! Left out: tiered storage, so -4 (earliest local) is the earliest offset, and -5 and -6 (tiered) find nothing.
 
 use super::leader_epoch::check_epoch;
-use super::stored;
 use super::subject::{Partition, Reason};
 use crate::context::{Caller, Context};
+use crate::stored;
 use ottla_core::Shard;
 use ottla_core::partition::{Isolation, LEADER_EPOCH, Source};
 use ottla_types::{Millis, Offset};
@@ -125,7 +125,7 @@ impl Ask {
                 // The header promised more than the records hold; what follows may have it.
                 Ok(Searched::Found(_, last) | Searched::NotIn(last)) => from = last.plus(1),
                 // The next look finds where it is now, or that it was deleted.
-                Err(NotRead::Freed) if freed < stored::TRIES => freed += 1,
+                Err(NotRead::Freed) if freed < stored::MAX_REPLANS => freed += 1,
                 Err(NotRead::Freed) => return Ok(self.refused(ctx, ErrorCode::KAFKA_STORAGE_ERROR)),
                 Err(NotRead::Refused(code)) => return Ok(self.refused(ctx, code)),
             }

@@ -1,10 +1,12 @@
 //! Metadata 0-13: the broker, and topics with their partitions; creates topics that are asked for by name, if configured.
 //! Left out: racks. There is one broker: it leads every partition and is the controller.
 
-use super::{Broken, topic_error};
+use super::{Broken, ask_catalog, topic_error};
+use crate::authorizer::Resource;
 use crate::context::{Caller, Context, random_topic_id, to_topic_id, to_uuid};
 use crate::host::HostGone;
-use ottla_core::catalog::{CreateTopics, NewTopic, Topic, TopicError};
+use ottla_core::Input;
+use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic, Topic, TopicError};
 use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicId;
 use ottla_wire::messages::metadata_response::{
@@ -36,7 +38,7 @@ impl From<&Topic> for Seen {
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    caller: &Caller,
     request: MetadataRequest,
     version: i16,
 ) -> Result<MetadataResponse, Broken> {
@@ -47,19 +49,21 @@ pub(crate) async fn answer(
         Wanted::Names(names) => by_name(ctx, names, request.allow_auto_topic_creation).await?,
     };
     if request.include_topic_authorized_operations {
-        for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
-            topic.topic_authorized_operations = super::TOPIC_OPERATIONS;
+        for topic in &mut topics {
+            if let Some(name) = &topic.name {
+                topic.topic_authorized_operations = ctx.operations(caller, &Resource::Topic(name));
+            }
         }
     }
     let mut response = MetadataResponse {
-        brokers: vec![broker(ctx)],
+        brokers: vec![broker(ctx, caller)],
         cluster_id: Some(ctx.cluster_id.clone()),
         controller_id: ctx.node_id,
         topics,
         ..Default::default()
     };
     if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = super::CLUSTER_OPERATIONS;
+        response.cluster_authorized_operations = ctx.operations(caller, &Resource::Cluster);
     }
     Ok(response)
 }
@@ -151,15 +155,18 @@ async fn create(ctx: &Context, names: Vec<String>) -> Result<BTreeMap<String, To
             configs: BTreeMap::new(),
         });
     }
-    let results = ctx.host.submit(CreateTopics { topics, validate_only: false }).await?;
+    let make = move |ticket| Input::CreateTopics(CreateTopics { ticket, topics, validate_only: false });
+    let CatalogAnswer::Created(results) = ask_catalog(ctx, make).await? else {
+        return Err(Broken::OtherAnswer);
+    };
     Ok(names.into_iter().zip(results).filter_map(|(name, result)| Some((name, result.err()?))).collect())
 }
 
-fn broker(ctx: &Context) -> MetadataResponseBroker {
+fn broker(ctx: &Context, caller: &Caller) -> MetadataResponseBroker {
     MetadataResponseBroker {
         node_id: ctx.node_id,
-        host: ctx.advertised.host.as_str().into(),
-        port: ctx.advertised.port.into(),
+        host: caller.advertised().host.as_str().into(),
+        port: caller.advertised().port.into(),
         ..Default::default()
     }
 }

@@ -9,12 +9,12 @@ mod check;
 use super::subject::{Partition, Reason};
 use crate::api::{Broken, Outcome};
 use crate::context::{Caller, Context, to_topic_id};
-use crate::host::{NoRoom, ProduceOutcome};
+use crate::host::{NoRoom, Offered};
 use check::{Checked, Fault, Refusal, Walked};
-use ottla_core::Refused;
 use ottla_core::catalog::TopicRef;
 use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
 use ottla_core::transaction::TransactionCheck;
+use ottla_core::{Answer, Input, Refused};
 use ottla_types::Millis;
 use ottla_wire::messages::produce_request::TopicProduceData;
 use ottla_wire::messages::produce_response::{
@@ -22,27 +22,32 @@ use ottla_wire::messages::produce_response::{
 };
 use ottla_wire::messages::{ProduceRequest, ProduceResponse};
 use ottla_wire::{ErrorCode, Text, Uuid};
+use std::time::Duration;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    caller: &Caller,
+    _caller: &Caller,
     request: ProduceRequest,
     version: i16,
 ) -> Outcome<ProduceResponse> {
     let no_answer = request.acks == 0;
-    let response = respond(ctx, request, version).await;
-    if let Ok(response) = &response {
-        // Also of a client that asked for no answer.
-        caller.mute.set(response.throttle_time_ms);
-    }
-    match response {
-        Err(broken) => Outcome::Close(broken.to_string()),
-        Ok(response) if !no_answer => Outcome::Send(response),
-        Ok(response) => match first_error(&response) {
-            // Nobody waits for an answer that could say so (T-50).
-            Some(code) => Outcome::Close(format!("acks is 0 and a partition failed with {code}")),
-            None => Outcome::Nothing,
-        },
+    let response = match respond(ctx, request, version).await {
+        Err(broken) => return Outcome::Close(broken.to_string()),
+        Ok(response) => response,
+    };
+    // A client that asked for no response is muted too.
+    let mute = u64::try_from(response.throttle_time_ms).unwrap_or(0);
+    let outcome = if !no_answer {
+        Outcome::Send(response)
+    } else if let Some(code) = first_error(&response) {
+        // With acks 0 there is no response that could carry the error (T-50).
+        Outcome::Close(format!("acks is 0 and a partition failed with {code}"))
+    } else {
+        Outcome::Nothing
+    };
+    match mute {
+        0 => outcome,
+        millis => Outcome::Muted(Box::new(outcome), Duration::from_millis(millis)),
     }
 }
 
@@ -197,14 +202,15 @@ impl Ask {
         }
         let transactional_id = self.transactional_id.clone();
         let check = if self.version >= 12 { TransactionCheck::Add } else { TransactionCheck::Verify };
-        let produce = Produce { transactional_id, check, batches };
-        let Ok(ProduceOutcome { results, mute }) = ctx.host.produce(produce).await? else {
+        let ask = move |ticket| Input::Produce(Produce { ticket, transactional_id, check, batches });
+        let Ok(Offered { answer, mute }) = ctx.host.offer(ask).await? else {
             let full = || Refusal {
                 reason: Some(Box::new(Reason(None, NoRoom))),
                 ..Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, NoRoom)
             };
             return Ok(((0..count).map(|_| Err(full())).collect(), 0));
         };
+        let Answer::Produced(results) = answer else { return Err(Broken::OtherAnswer) };
         let results = results.into_iter().map(|result| result.map_err(|error| self.explain(error)));
         Ok((results.collect(), i32::try_from(mute.0).unwrap_or(i32::MAX)))
     }

@@ -1,9 +1,10 @@
 //! Every API and version that is served, asked with its smallest request and with broken ones.
 
 use super::{APIS, Dispatch};
-use crate::context::{Advertised, Context};
+use crate::context::{Context, ContextOptions};
 use crate::host::{self, HostOptions, Snapshots};
-use crate::net::{Answerer, Reply};
+use crate::net::{ConnectionInfo, Reply, RequestHandler};
+use crate::session::Advertised;
 use bytes::Bytes;
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
@@ -23,15 +24,15 @@ async fn dispatch() -> Dispatch {
     };
     let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
     let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };
-    let context = Context::new(started.host, started.reader, advertised, "memory".to_owned()).await.unwrap();
-    Dispatch(Arc::new(context))
+    let options = ContextOptions::new(advertised, "memory");
+    Dispatch::new(Arc::new(Context::new(started.host, started.reader, options).await.unwrap()))
 }
 
 /// What a request comes to; none if it waits for something else to happen.
 async fn ask(dispatch: &Dispatch, frame: &[u8]) -> Option<Reply> {
-    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    match dispatch.begin(peer, Bytes::copy_from_slice(frame), 1 << 20, None) {
-        Ok(answering) => timeout(Duration::from_millis(20), answering).await.ok(),
+    let info = ConnectionInfo { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)) };
+    match dispatch.begin(&mut dispatch.open(&info), Bytes::copy_from_slice(frame), 1 << 20, None) {
+        Ok(reply) => timeout(Duration::from_millis(20), reply).await.ok(),
         Err(why) => Some(Reply::Close(format!("{why:?}"))),
     }
 }

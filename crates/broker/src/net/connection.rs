@@ -1,13 +1,20 @@
-//! One connection: requests begin in order, answers leave in order.
+//! One connection: requests begin in their order, and responses leave in that order.
 //!
-//! Like Kafka, a connection answers one request after the other; but requests that may overlap (Produce) begin while earlier ones
-//! of their kind wait for the disk. Reading goes on meanwhile, so that a peer that hung up is noticed and its requests dropped.
+//! Like Apache Kafka, a connection answers one request after the other. Only requests that may overlap (Produce) begin while
+//! earlier requests of the same kind wait for the disk. The connection reads ahead meanwhile, so it notices when the client
+//! closes the connection and can drop the client's requests.
+//!
+//! ```text
+//!   RequestReader ──▶ queue ──begin──▶ pending ──in order──▶ ResponseWriter
+//!   (reads ahead up to READ_AHEAD)     (more than one request only if they may overlap)
+//! ```
 
-use super::intake::{Arrival, Ended, Inbound, Intake};
-use super::outbox::{Outbox, Undelivered};
-use super::{Answerer, Answering, Budget, Refused, Reply};
+use super::request_reader::{InboundRequest, NextRequest, ReadError, RequestReader};
+use super::response_writer::{ResponseWriter, WriteError};
+use super::{BeginError, Reply, ReplyFuture, RequestBudget, RequestHandler};
 use crate::Limits;
-use crate::trace::{Arrived, Recording};
+use crate::trace::{Arrival, Recording};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -21,287 +28,301 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long requests that are under way may go on once their peer has closed its side.
+/// Time that pending requests get after the client has closed its side of the connection.
 const HANG_UP_GRACE: Duration = Duration::from_millis(500);
-/// How long each of them counts after its connection is over.
+/// Time that each pending overlapping request gets after its connection has ended.
 const LEAVE_GRACE: Duration = Duration::from_secs(30);
-/// Memory for the lists of a request, beside its bytes, that it has without paying for it.
-const ROOM: usize = 1 << 10;
-/// Requests are read ahead only while those that wait for their turn are smaller than this together.
+/// Bytes that the arrays of a request may take without a charge to the budget.
+const FREE_MEMORY: usize = 1 << 10;
+/// The connection reads ahead while the requests in its queue are smaller than this together, in bytes.
 const READ_AHEAD: usize = 64 << 10;
 
 /// Why a connection ended.
 #[derive(Debug, Error)]
-pub(crate) enum Closed {
-    /// Nothing was wrong.
+pub(crate) enum CloseReason {
+    /// No error: the client left, was idle, or the broker stops.
     #[error("{0}")]
-    Quietly(&'static str),
+    Normal(&'static str),
     #[error("{0}")]
-    Reading(#[from] Ended),
+    Reading(#[from] ReadError),
     #[error("{0}")]
-    Writing(#[from] Undelivered),
+    Writing(#[from] WriteError),
+    /// The handler decided to close the connection.
     #[error("{0}")]
     Refused(String),
 }
 
-impl Closed {
-    /// True if nobody did anything wrong: peers come and go.
+impl CloseReason {
+    /// Whether neither side made an error. Clients that disconnect without a shutdown are common.
     pub(crate) fn is_ordinary(&self) -> bool {
         match self {
-            Closed::Quietly(_) => true,
-            Closed::Reading(Ended::Io(error)) | Closed::Writing(Undelivered::Io(error)) => matches!(
-                error.kind(),
-                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
-            ),
-            _ => false,
+            CloseReason::Normal(_) => true,
+            CloseReason::Reading(ReadError::Io(error)) | CloseReason::Writing(WriteError::Io(error)) => {
+                matches!(
+                    error.kind(),
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
+                )
+            }
+            CloseReason::Reading(_) | CloseReason::Writing(WriteError::Stalled { .. }) => false,
+            CloseReason::Refused(_) => false,
         }
     }
 }
 
-type Reading<R> = Pin<Box<dyn Future<Output = (Intake<R>, Result<Arrival, Ended>)> + Send>>;
+type Reading<R> = Pin<Box<dyn Future<Output = (RequestReader<R>, Result<NextRequest, ReadError>)> + Send>>;
 
-/// What the reading half is doing.
-enum Side<R> {
-    /// Nothing: there is enough to do already.
-    Parked(Intake<R>),
-    /// Nothing: a large request with these first bytes waits for its turn to be read.
-    Large(Intake<R>, bytes::Bytes),
-    /// Reading.
-    Busy(Reading<R>),
-    /// The peer has nothing more to say.
-    Over,
+/// What the reading half does.
+enum ReadState<R> {
+    /// It does not read, because enough requests wait.
+    Idle(RequestReader<R>),
+    /// It has the first bytes of a large request and does not read on before that request may begin.
+    Large(RequestReader<R>, Bytes),
+    /// It reads.
+    Reading(Reading<R>),
+    /// The client has closed its side.
+    Ended,
 }
 
-/// A request under way, with its recording if it has one.
-struct Pending {
+/// A request that has begun, with its trace record if it has one.
+struct PendingRequest {
     progress: Progress,
     recording: Option<Box<Recording>>,
 }
 
-/// How far a request is: its reply may come when it is not yet its turn.
+/// How far a pending request is. A reply can be ready before the replies of earlier requests are.
 enum Progress {
-    Waiting(Answering),
+    Running(ReplyFuture),
     Done(Reply),
 }
 
-/// A reply whose turn it is.
-type Ready = (Reply, Option<Box<Recording>>);
+/// A reply that may be sent now, with the trace record of its request.
+type CompletedRequest = (Reply, Option<Box<Recording>>);
 
-/// Who is at the other end.
+/// What the network knows of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Guest {
-    /// The number of the connection.
+pub(crate) struct ConnectionInfo {
+    /// Its number; connections are counted from 1.
     pub(crate) number: u64,
-    /// The other end's address.
+    /// The address of the client.
     pub(crate) peer: SocketAddr,
 }
 
-/// A connection at work.
-pub(crate) struct Connection<A, R, W> {
-    answerer: Arc<A>,
+/// A connection that is served.
+pub(crate) struct Connection<H: RequestHandler, R, W> {
+    handler: Arc<H>,
+    session: H::Session,
     limits: Arc<Limits>,
-    guest: Guest,
-    budget: Arc<Budget>,
-    side: Side<R>,
-    queue: VecDeque<Inbound>,
-    pending: VecDeque<Pending>,
-    /// The last request that began may be overtaken by the beginning of the next of its kind.
+    info: ConnectionInfo,
+    budget: Arc<RequestBudget>,
+    read_state: ReadState<R>,
+    queue: VecDeque<InboundRequest>,
+    pending: VecDeque<PendingRequest>,
+    /// Whether the request that began last may overlap with the next one.
     overlapping: bool,
-    outbox: Outbox<W>,
-    /// When to stop waiting for what is under way.
-    until: Option<Instant>,
-    /// Before that no request begins: the peer was told to be quiet.
-    muted: Option<Instant>,
+    writer: ResponseWriter<W>,
+    /// The deadline of the pending requests, once the client has left or the broker stops.
+    deadline: Option<Instant>,
+    /// No request begins before this time.
+    muted_until: Option<Instant>,
     stopping: bool,
 }
 
-impl<A, R, W> Connection<A, R, W>
+impl<H, R, W> Connection<H, R, W>
 where
-    A: Answerer,
+    H: RequestHandler,
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin,
 {
     pub(crate) fn new(
-        answerer: Arc<A>,
+        handler: Arc<H>,
         limits: Arc<Limits>,
-        guest: Guest,
-        intake: Intake<R>,
-        outbox: Outbox<W>,
+        info: ConnectionInfo,
+        reader: RequestReader<R>,
+        writer: ResponseWriter<W>,
     ) -> Self {
         Connection {
-            answerer,
+            session: handler.open(&info),
+            handler,
             limits,
-            guest,
-            budget: Arc::clone(intake.budget()),
-            side: Side::Parked(intake),
+            info,
+            budget: Arc::clone(reader.budget()),
+            read_state: ReadState::Idle(reader),
             queue: VecDeque::new(),
             pending: VecDeque::new(),
             overlapping: false,
-            outbox,
-            until: None,
-            muted: None,
+            writer,
+            deadline: None,
+            muted_until: None,
             stopping: false,
         }
     }
 
-    /// Serves until the peer is gone, misbehaves, or `stop` turns true; says why it ended.
-    pub(crate) async fn serve(mut self, mut stop: watch::Receiver<bool>) -> Closed {
-        let closed = loop {
-            match self.turn(&mut stop).await {
+    /// Serves until the client leaves or violates the protocol, or `stop` becomes true. Returns the reason.
+    pub(crate) async fn serve(mut self, mut stop: watch::Receiver<bool>) -> CloseReason {
+        let reason = loop {
+            match self.step(&mut stop).await {
                 Ok(()) => {}
-                Err(closed) => break closed,
+                Err(reason) => break reason,
             }
         };
-        self.leave().await;
-        closed
+        self.finish_overlapping().await;
+        reason
     }
 
-    /// What overlaps is on its way to the disk whether its peer is there or not, and counts until it is there.
-    async fn leave(self) {
+    /// Waits for pending requests that may overlap. Their data goes to the disk although the client has left, and must stay
+    /// charged to the budget until it is there.
+    async fn finish_overlapping(self) {
         let Connection { pending, overlapping, stopping, .. } = self;
         for pending in pending.into_iter().filter(|_| overlapping && !stopping) {
-            if let Progress::Waiting(answering) = pending.progress {
-                drop(timeout(LEAVE_GRACE, answering).await);
+            if let Progress::Running(reply) = pending.progress {
+                drop(timeout(LEAVE_GRACE, reply).await);
             }
         }
     }
 
-    /// Waits for one thing to happen and deals with it.
-    async fn turn(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), Closed> {
-        self.begin_what_may().await;
-        self.read_on();
-        if self.pending.is_empty() && (self.stopping || matches!(self.side, Side::Over)) {
-            return Err(Closed::Quietly(if self.stopping { "the broker stops" } else { "the peer hung up" }));
+    /// Waits for one event and handles it.
+    async fn step(&mut self, stop: &mut watch::Receiver<bool>) -> Result<(), CloseReason> {
+        self.begin_requests().await;
+        self.continue_reading();
+        if self.pending.is_empty() && (self.stopping || matches!(self.read_state, ReadState::Ended)) {
+            let why = if self.stopping { "the broker stops" } else { "the client closed the connection" };
+            return Err(CloseReason::Normal(why));
         }
-        let (until, muted) = (self.until, self.muted);
+        let (deadline, muted) = (self.deadline, self.muted_until);
         tokio::select! {
             biased;
-            replies = ready_replies(&mut self.pending), if !self.pending.is_empty() => self.send(replies).await,
-            (intake, arrival) = read(&mut self.side) => self.arrived(intake, arrival),
+            completed = next_replies(&mut self.pending), if !self.pending.is_empty() => self.send(completed).await,
+            (reader, next) = read(&mut self.read_state) => self.received(reader, next),
             () = stopped(stop), if !self.stopping => {
                 self.stopping = true;
-                self.until = Some(Instant::now() + self.limits.stop_grace);
+                self.deadline = Some(Instant::now() + self.limits.stop_grace);
                 Ok(())
             }
-            () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
-                Err(Closed::Quietly("nobody waits for the answers that are left"))
+            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                Err(CloseReason::Normal("requests were still pending when the time for them ended"))
             }
             () = sleep_until(muted.unwrap_or_else(Instant::now)), if muted.is_some() => {
-                self.muted = None;
+                self.muted_until = None;
                 Ok(())
             }
         }
     }
 
-    /// Begins the requests whose turn it is.
-    async fn begin_what_may(&mut self) {
+    /// Begins the requests at the head of the queue that may begin.
+    async fn begin_requests(&mut self) {
         while !self.stopping && self.queue.front().is_some_and(|next| self.may_begin(&next.bytes)) {
-            let Some(Inbound { bytes, mut charge, arrived }) = self.queue.pop_front() else { break };
-            self.overlapping = self.answerer.may_overlap(&bytes);
-            let recording = arrived.and_then(|at| self.record(at, &bytes));
-            let mut room = ROOM;
-            let answering = loop {
-                match self.answerer.begin(self.guest.peer, bytes.clone(), room, recording.as_deref()) {
-                    Ok(answering) => break answering,
-                    Err(Refused::Bad(why)) => break Box::pin(std::future::ready(Reply::Close(why))),
-                    Err(Refused::Room) => {
-                        self.budget.pay(&mut charge, room * 3).await;
-                        room *= 4;
+            let Some(InboundRequest { bytes, mut charge, received }) = self.queue.pop_front() else { break };
+            self.overlapping = self.handler.may_overlap(&bytes);
+            let recording = received.and_then(|at| self.record(at, &bytes));
+            let mut memory = FREE_MEMORY;
+            let reply = loop {
+                match self.handler.begin(&mut self.session, bytes.clone(), memory, recording.as_deref()) {
+                    Ok(reply) => break reply,
+                    Err(BeginError::Malformed(why)) => {
+                        break Box::pin(std::future::ready(Reply::Close(why)));
+                    }
+                    Err(BeginError::NeedsMemory) => {
+                        self.budget.pay(&mut charge, memory * 3).await;
+                        memory *= 4;
                     }
                 }
             };
             drop(bytes);
-            let mut answering: Answering = Box::pin(async move {
-                let reply = answering.await;
+            let mut reply: ReplyFuture = Box::pin(async move {
+                let reply = reply.await;
                 drop(charge);
                 reply
             });
-            let first = poll_fn(|cx| Poll::Ready(answering.as_mut().poll(cx))).await;
+            let first = poll_fn(|cx| Poll::Ready(reply.as_mut().poll(cx))).await;
             let progress = match first {
                 Poll::Ready(reply) => Progress::Done(reply),
-                Poll::Pending => Progress::Waiting(answering),
+                Poll::Pending => Progress::Running(reply),
             };
-            self.pending.push_back(Pending { progress, recording });
+            self.pending.push_back(PendingRequest { progress, recording });
         }
     }
 
-    fn record(&self, at: std::time::Instant, frame: &bytes::Bytes) -> Option<Box<Recording>> {
-        let Guest { number: connection, peer } = self.guest;
-        self.answerer.record(Arrived { connection, peer, at }, frame)
+    fn record(&self, at: std::time::Instant, frame: &Bytes) -> Option<Box<Recording>> {
+        let ConnectionInfo { number: connection, peer } = self.info;
+        self.handler.record(Arrival { connection, peer, at }, frame)
     }
 
     fn may_begin(&self, head: &[u8]) -> bool {
-        // What a peer that hung up has left behind cannot wait.
-        if self.muted.is_some() && !matches!(self.side, Side::Over) {
+        // A client that has left cannot be slowed down by muting.
+        if self.muted_until.is_some() && !matches!(self.read_state, ReadState::Ended) {
             return false;
         }
         self.pending.is_empty()
             || (self.overlapping
                 && self.pending.len() < self.limits.max_pipelined
-                && self.answerer.may_overlap(head))
+                && self.handler.may_overlap(head))
     }
 
-    /// Starts to read what comes next, unless enough is waiting.
-    fn read_on(&mut self) {
-        let side = std::mem::replace(&mut self.side, Side::Over);
-        self.side = match side {
-            Side::Parked(intake) if self.wants_more() => Side::Busy(Box::pin(intake.next())),
-            Side::Large(intake, head)
+    /// Starts to read the next request, unless enough requests wait.
+    fn continue_reading(&mut self) {
+        let state = std::mem::replace(&mut self.read_state, ReadState::Ended);
+        self.read_state = match state {
+            ReadState::Idle(reader) if self.wants_more() => ReadState::Reading(Box::pin(reader.next())),
+            ReadState::Large(reader, head)
                 if self.queue.is_empty()
-                    && self.muted.is_none()
+                    && self.muted_until.is_none()
                     && self.may_begin(&head)
                     && !self.stopping =>
             {
-                Side::Busy(Box::pin(intake.rest()))
+                ReadState::Reading(Box::pin(reader.rest()))
             }
             other => other,
         };
     }
 
     fn wants_more(&self) -> bool {
-        let waiting: usize = self.queue.iter().map(|inbound| inbound.bytes.len()).sum();
+        let queued: usize = self.queue.iter().map(|request| request.bytes.len()).sum();
         !self.stopping
-            && waiting < READ_AHEAD
+            && queued < READ_AHEAD
             && self.queue.len() + self.pending.len() < self.limits.max_pipelined.max(2)
     }
 
-    fn arrived(&mut self, intake: Intake<R>, arrival: Result<Arrival, Ended>) -> Result<(), Closed> {
-        match arrival {
-            Ok(Arrival::Whole(mut inbound)) => {
-                inbound.arrived = self.answerer.is_recording().then(std::time::Instant::now);
-                self.queue.push_back(inbound);
-                self.side = Side::Parked(intake);
+    fn received(
+        &mut self,
+        reader: RequestReader<R>,
+        next: Result<NextRequest, ReadError>,
+    ) -> Result<(), CloseReason> {
+        match next {
+            Ok(NextRequest::Whole(mut request)) => {
+                request.received = self.handler.is_recording().then(std::time::Instant::now);
+                self.queue.push_back(request);
+                self.read_state = ReadState::Idle(reader);
             }
-            Ok(Arrival::Large(head)) => self.side = Side::Large(intake, head),
-            Err(Ended::HungUp) => {
-                self.side = Side::Over;
-                self.until.get_or_insert(Instant::now() + HANG_UP_GRACE);
+            Ok(NextRequest::Large(head)) => self.read_state = ReadState::Large(reader, head),
+            Err(ReadError::HungUp) => {
+                self.read_state = ReadState::Ended;
+                self.deadline.get_or_insert(Instant::now() + HANG_UP_GRACE);
             }
-            Err(Ended::Idle(_)) if !self.pending.is_empty() => self.side = Side::Parked(intake),
-            Err(Ended::Idle(_)) => return Err(Closed::Quietly("idle for connections.max.idle.ms")),
+            Err(ReadError::Idle(_)) if !self.pending.is_empty() => self.read_state = ReadState::Idle(reader),
+            Err(ReadError::Idle(_)) => return Err(CloseReason::Normal("idle for connections.max.idle.ms")),
             Err(other) => return Err(other.into()),
         }
         Ok(())
     }
 
-    /// The reply itself, once it is noted for how long it mutes the connection.
-    fn muted_by(&mut self, reply: Reply) -> Reply {
+    /// Notes for how long a reply mutes the connection, and returns the reply inside.
+    fn unwrap_muted(&mut self, reply: Reply) -> Reply {
         let Reply::Muted(reply, span) = reply else { return reply };
-        self.muted = self.muted.max(Some(Instant::now() + span));
+        self.muted_until = self.muted_until.max(Some(Instant::now() + span));
         *reply
     }
 
-    async fn send(&mut self, replies: Vec<Ready>) -> Result<(), Closed> {
+    async fn send(&mut self, completed: Vec<CompletedRequest>) -> Result<(), CloseReason> {
         let mut refused = None;
         let mut recordings = Vec::new();
-        for (reply, recording) in replies {
-            let reply = self.muted_by(reply);
+        for (reply, recording) in completed {
+            let reply = self.unwrap_muted(reply);
             if let Some(mut recording) = recording {
-                recording.replied(&reply);
+                note_reply(&mut recording, &reply);
                 recordings.push(recording);
             }
             match reply {
-                Reply::Send(chunks, hold) => self.outbox.push(chunks, hold),
+                Reply::Send(chunks, charge) => self.writer.push(chunks, charge),
                 Reply::Nothing | Reply::Muted(..) => {}
                 Reply::Close(why) => {
                     refused = Some(why);
@@ -309,48 +330,57 @@ where
                 }
             }
         }
-        self.outbox.flush(self.limits.write_stall).await?;
+        self.writer.flush(self.limits.write_stall).await?;
         recordings.into_iter().for_each(|recording| recording.written());
         match refused {
-            Some(why) => Err(Closed::Refused(why)),
+            Some(why) => Err(CloseReason::Refused(why)),
             None => Ok(()),
         }
     }
 }
 
-/// Waits for the first pending request, then takes all replies that are there, in order.
-async fn ready_replies(pending: &mut VecDeque<Pending>) -> Vec<Ready> {
+fn note_reply(recording: &mut Recording, reply: &Reply) {
+    match reply {
+        Reply::Send(chunks, _) => recording.response(chunks),
+        Reply::Nothing => recording.no_response(),
+        Reply::Close(why) => recording.closed(why),
+        Reply::Muted(reply, _) => note_reply(recording, reply),
+    }
+}
+
+/// Waits for the first pending request, then takes all replies that are ready, in order.
+async fn next_replies(pending: &mut VecDeque<PendingRequest>) -> Vec<CompletedRequest> {
     poll_fn(|cx| {
-        let mut replies = Vec::new();
-        while let Some(reply) = next_reply(pending, cx) {
-            replies.push(reply);
+        let mut completed = Vec::new();
+        while let Some(one) = next_reply(pending, cx) {
+            completed.push(one);
         }
-        if replies.is_empty() { Poll::Pending } else { Poll::Ready(replies) }
+        if completed.is_empty() { Poll::Pending } else { Poll::Ready(completed) }
     })
     .await
 }
 
-fn next_reply(pending: &mut VecDeque<Pending>, cx: &mut Context<'_>) -> Option<Ready> {
+fn next_reply(pending: &mut VecDeque<PendingRequest>, cx: &mut Context<'_>) -> Option<CompletedRequest> {
     let front = pending.front_mut()?;
-    if let Progress::Waiting(answering) = &mut front.progress {
-        let Poll::Ready(reply) = answering.as_mut().poll(cx) else { return None };
+    if let Progress::Running(future) = &mut front.progress {
+        let Poll::Ready(reply) = future.as_mut().poll(cx) else { return None };
         front.progress = Progress::Done(reply);
     }
     match pending.pop_front()? {
-        Pending { progress: Progress::Done(reply), recording } => Some((reply, recording)),
-        Pending { progress: Progress::Waiting(_), .. } => None,
+        PendingRequest { progress: Progress::Done(reply), recording } => Some((reply, recording)),
+        PendingRequest { progress: Progress::Running(_), .. } => None,
     }
 }
 
-/// Waits for what is being read; for ever if nothing is.
-async fn read<R>(side: &mut Side<R>) -> (Intake<R>, Result<Arrival, Ended>) {
-    match side {
-        Side::Busy(reading) => reading.await,
-        _ => std::future::pending().await,
+/// Waits for the request that is being read. Never completes if none is.
+async fn read<R>(state: &mut ReadState<R>) -> (RequestReader<R>, Result<NextRequest, ReadError>) {
+    match state {
+        ReadState::Reading(reading) => reading.await,
+        ReadState::Idle(_) | ReadState::Large(..) | ReadState::Ended => std::future::pending().await,
     }
 }
 
-/// Waits until the broker stops; also when whoever could say so is gone.
+/// Waits until the broker stops, or the sender is dropped.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stopping| *stopping).await;
 }

@@ -1,10 +1,9 @@
-//! Sockets against peers that misbehave, with an answerer that does what the request says.
+//! Sockets against peers that misbehave, with an handler that does what the request says.
 
-use super::connection::{Connection, Guest};
-use super::intake::Intake;
-use super::outbox::Outbox;
-use super::server::Listening;
-use super::{Answerer, Answering, Budget, Coming, Refused, Reply};
+use super::{
+    BeginError, Connection, ConnectionEvent, ConnectionInfo, ListenerTask, Reply, ReplyFuture, RequestBudget,
+    RequestHandler, RequestReader, ResponseWriter,
+};
 use crate::Limits;
 use crate::trace::Recording;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -49,20 +48,24 @@ impl Drop for Noted {
     }
 }
 
-impl Answerer for Script {
+impl RequestHandler for Script {
+    type Session = ();
+
+    fn open(&self, _: &ConnectionInfo) {}
+
     fn begin(
         &self,
-        _: SocketAddr,
+        (): &mut (),
         frame: Bytes,
         _: usize,
         _: Option<&Recording>,
-    ) -> Result<Answering, Refused> {
+    ) -> Result<ReplyFuture, BeginError> {
         let (kind, number) = (frame[0], frame[1]);
         let _ = self.events.send(Event::Began(number));
         let ended = Noted(self.events.clone(), number);
         let mut released = self.released.clone();
         if kind == CLOSE {
-            return Err(Refused::Bad("told to".to_owned()));
+            return Err(BeginError::Malformed("told to".to_owned()));
         }
         Ok(Box::pin(async move {
             let _ended = ended;
@@ -81,7 +84,7 @@ impl Answerer for Script {
         }))
     }
 
-    fn came(&self, _coming: Coming) {}
+    fn connection_event(&self, _coming: ConnectionEvent) {}
 
     fn may_overlap(&self, head: &[u8]) -> bool {
         head[0] == HOLD
@@ -89,7 +92,7 @@ impl Answerer for Script {
 }
 
 struct World {
-    server: Listening,
+    server: ListenerTask,
     events: mpsc::UnboundedReceiver<Event>,
     release: watch::Sender<u8>,
 }
@@ -99,8 +102,8 @@ async fn world(limits: Limits) -> World {
     let (release, released) = watch::channel(0);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let script = Script { events: events_in, released };
-    let budget = Budget::of(&limits, None);
-    let server = Listening::start(listener, Arc::new(script), limits, budget).unwrap();
+    let budget = RequestBudget::of(&limits, None);
+    let server = ListenerTask::start(listener, Arc::new(script), limits, budget).unwrap();
     World { server, events, release }
 }
 
@@ -409,9 +412,9 @@ fn piped() -> (DuplexStream, watch::Sender<bool>) {
     let limits = Arc::new(Limits::default());
     let (peer, broker) = duplex(64);
     let (source, sink) = split(broker);
-    let intake = Intake::new(source, Budget::of(&limits, None), Arc::clone(&limits));
-    let guest = Guest { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)) };
-    let connection = Connection::new(Arc::new(script), limits, guest, intake, Outbox::new(sink));
+    let intake = RequestReader::new(source, RequestBudget::of(&limits, None), Arc::clone(&limits));
+    let info = ConnectionInfo { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)) };
+    let connection = Connection::new(Arc::new(script), limits, info, intake, ResponseWriter::new(sink));
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(connection.serve(stopping));
     (peer, stop)

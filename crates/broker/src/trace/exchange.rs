@@ -1,20 +1,20 @@
-//! What is kept of a request and its answer.
+//! An exchange: a request, its response, and what the broker noted of them.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use ottla_wire::{ApiKey, ErrorCode};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// A request and what it came to.
+/// A request with its response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
-    /// Its number: exchanges are numbered from 1 in the order in which they came to their end.
+    /// The sequence number: exchanges are numbered from 1 in the order in which they finish.
     pub seq: u64,
-    /// The number of its connection, from 1 since the broker started.
+    /// The number of the connection, from 1 since the broker started.
     pub connection: u64,
-    /// The other end of the connection.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// What the client calls itself; empty if it does not say or the header cannot be read.
+    /// The client id; empty if the header has none or cannot be read.
     pub client_id: String,
     /// The API, whether it is served or not.
     pub api: ApiKey,
@@ -28,39 +28,39 @@ pub struct Exchange {
     pub groups: Vec<String>,
     /// The topics in the request, by name; by id if no topic has the id.
     pub topics: Vec<String>,
-    /// When the request was there, in milliseconds since 1970.
+    /// When the last byte of the request arrived, in milliseconds since 1970.
     pub received_at: i64,
-    /// How long after that each stage was reached.
+    /// The time from there to each stage.
     pub stages: Stages,
-    /// The request as it came, its length prefix included.
+    /// The request, its length prefix included.
     pub request: TracedFrame,
-    /// The response as it went; none unless [`Exchange::ending`] is [`Ending::Answered`] or [`Ending::Lost`].
+    /// The response; none unless [`Exchange::ending`] is [`Ending::Answered`] or [`Ending::Lost`].
     pub response: Option<TracedFrame>,
-    /// How it ended.
+    /// How the exchange ended.
     pub ending: Ending,
-    /// The error codes in the response, each once.
+    /// The error codes in the response, each once, without NONE.
     pub errors: Vec<ErrorCode>,
     /// Why the broker refused what it refused.
     pub verdicts: Vec<Verdict>,
-    /// Verdicts that were left out because there were too many.
+    /// The number of verdicts that were left out because there were too many.
     pub more_verdicts: usize,
 }
 
-/// How long after the request was there each stage was reached, in nanoseconds; none if it was not. They never go down from one
-/// stage to the next.
+/// The time from the arrival of the request to each stage, in nanoseconds; none for a stage that was not reached. It never
+/// decreases from one stage to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Header and body were decoded. Before it the request may have waited for earlier ones of its connection.
+    /// The request was decoded. Before that it may have waited for earlier requests of its connection.
     pub decoded: Option<u64>,
-    /// The first question was put to the core.
+    /// The first command was submitted to the core.
     pub asked: Option<u64>,
-    /// The core gave its last judgement.
+    /// The core judged the last command.
     pub judged: Option<u64>,
-    /// Everything that judgement rests on was durable.
+    /// All state that the last judgement rests on was durable.
     pub durable: Option<u64>,
     /// The response was encoded.
     pub answered: Option<u64>,
-    /// The system had taken the last byte of it.
+    /// The operating system had taken the last byte of the response.
     pub written: Option<u64>,
 }
 
@@ -79,17 +79,17 @@ impl Stages {
     }
 }
 
-/// A frame, or the beginning of one.
+/// A frame, or its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracedFrame {
-    /// Its first bytes, the length prefix included; secrets are overwritten with `*`.
+    /// The first bytes, the length prefix included; secrets are overwritten with `*`.
     pub bytes: Bytes,
-    /// How many bytes it had.
+    /// Size of the whole frame, in bytes.
     pub size: usize,
 }
 
 impl TracedFrame {
-    /// Whether bytes at its end were not kept.
+    /// Whether only the beginning of the frame was kept.
     pub fn is_cut(&self) -> bool {
         self.bytes.len() < self.size
     }
@@ -100,24 +100,24 @@ impl TracedFrame {
 pub enum Ending {
     /// The response was written.
     Answered,
-    /// There is no response, as the request wished (Produce with acks 0).
+    /// The request asked for no response (Produce with acks 0).
     Silent,
-    /// The connection was closed instead: why.
+    /// The connection was closed instead of a response; the text gives the reason.
     Closed(String),
     /// The connection ended before the response was written.
     Lost,
 }
 
-/// Why the broker refused something.
+/// Why the broker refused a request or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What was refused: `orders-0`, `transactional id "x"`, `group "g"`; empty for the request as a whole.
+    /// The part that was refused: `orders-0`, `transactional id "x"`, `group "g"`; empty for the request as a whole.
     pub subject: String,
-    /// The error code that says so in the response.
+    /// The error code in the response.
     pub code: ErrorCode,
-    /// The rule of the specification of transactions that decided, `T-33` for example; none if it is not one of those.
+    /// The rule that decided, such as `T-33`; none if the rules of transactions have none for it.
     pub rule: Option<&'static str>,
-    /// The reason in words, with the values it rests on.
+    /// The reason in words, with the values it was judged by.
     pub words: String,
 }
 
@@ -134,10 +134,10 @@ impl fmt::Display for Verdict {
 }
 
 impl Exchange {
-    /// Bytes it takes in memory, about.
+    /// An estimate of the memory it takes, in bytes.
     pub(super) fn cost(&self) -> usize {
-        /// Of the shared pointer and of two entries in trees.
-        const BESIDE: usize = 128;
+        /// The shared pointer and two tree entries, in bytes.
+        const OVERHEAD: usize = 128;
         let texts = self.transactional_ids.iter().chain(&self.groups).chain(&self.topics);
         let texts: usize = texts.map(|text| size_of::<String>() + text.len()).sum();
         let words = |verdict: &Verdict| size_of::<Verdict>() + verdict.subject.len() + verdict.words.len();
@@ -146,26 +146,26 @@ impl Exchange {
         let frames = self.request.bytes.len() + response;
         let closed = if let Ending::Closed(why) = &self.ending { why.len() } else { 0 };
         let errors = self.errors.len() * size_of::<ErrorCode>();
-        BESIDE + size_of::<Exchange>() + self.client_id.len() + texts + verdicts + frames + closed + errors
+        OVERHEAD + size_of::<Exchange>() + self.client_id.len() + texts + verdicts + frames + closed + errors
     }
 }
 
-/// What the header of a request says.
+/// The header of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestHead {
     pub(super) api: ApiKey,
     pub(super) version: i16,
     pub(super) correlation_id: i32,
     pub(super) client_id: String,
-    /// Where the body starts; none if the header cannot be read.
+    /// The position of the body in the frame; none if the header cannot be read.
     pub(super) body: Option<usize>,
 }
 
-impl Asked {
+impl RequestHead {
     /// Reads the header of a frame without its length prefix.
-    pub(super) fn read(frame: &Bytes) -> Asked {
+    pub(super) fn read(frame: &Bytes) -> RequestHead {
         match ottla_wire::frame::read_request_header(frame) {
-            Ok((header, body)) => Asked {
+            Ok((header, body)) => RequestHead {
                 api: header.api_key,
                 version: header.api_version,
                 correlation_id: header.correlation_id,
@@ -178,13 +178,19 @@ impl Asked {
                     _ => -1,
                 };
                 let client_id = String::new();
-                Asked { api: ApiKey(short(0)), version: short(2), correlation_id: -1, client_id, body: None }
+                RequestHead {
+                    api: ApiKey(short(0)),
+                    version: short(2),
+                    correlation_id: -1,
+                    client_id,
+                    body: None,
+                }
             }
         }
     }
 }
 
-/// Joins the chunks of a frame, at most so many bytes of them.
+/// Joins the chunks of a frame, up to `most` bytes.
 pub(super) fn joined(chunks: &[Bytes], most: usize) -> BytesMut {
     let size: usize = chunks.iter().map(Bytes::len).sum();
     let mut all = BytesMut::with_capacity(size.min(most));

@@ -1,25 +1,25 @@
-//! Which exchanges are wanted.
+//! The filter of the trace.
 
-use super::exchange::{Asked, Exchange};
+use super::exchange::{Exchange, RequestHead};
 use ottla_wire::ApiKey;
 
-/// What an exchange must have to be wanted: everything that is given here. The empty filter wants all.
+/// Conditions on an exchange. An exchange passes if it meets all that are given; the empty filter passes all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceFilter {
-    /// The number of its connection.
+    /// The number of the connection.
     pub connection: Option<u64>,
-    /// What its client calls itself, exactly.
+    /// The exact client id.
     pub client_id: Option<String>,
-    /// Its API.
+    /// The API.
     pub api: Option<ApiKey>,
-    /// A topic in its request, by name.
+    /// The name of a topic in the request.
     pub topic: Option<String>,
-    /// A transactional id in its request.
+    /// A transactional id in the request.
     pub transactional_id: Option<String>,
 }
 
 impl TraceFilter {
-    /// Whether an exchange is wanted.
+    /// Whether an exchange passes.
     pub fn passes(&self, exchange: &Exchange) -> bool {
         let has = |all: &[String], one: &Option<String>| one.as_ref().is_none_or(|one| all.contains(one));
         self.passes_head(exchange.connection, exchange.api, &exchange.client_id)
@@ -27,9 +27,9 @@ impl TraceFilter {
             && has(&exchange.transactional_ids, &self.transactional_id)
     }
 
-    /// Whether an exchange may turn out to be wanted, by what the header says.
-    pub(super) fn may_pass(&self, connection: u64, asked: &Asked) -> bool {
-        self.passes_head(connection, asked.api, &asked.client_id)
+    /// Whether an exchange with this header may pass.
+    pub(super) fn may_pass(&self, connection: u64, head: &RequestHead) -> bool {
+        self.passes_head(connection, head.api, &head.client_id)
     }
 
     fn passes_head(&self, connection: u64, api: ApiKey, client_id: &str) -> bool {

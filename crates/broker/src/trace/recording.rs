@@ -1,10 +1,8 @@
-//! An exchange that is under way.
+//! A pending exchange, and the notes that the broker takes of it.
 
-use super::exchange::{Asked, Ending, Exchange, Stages, TracedFrame, Verdict, joined};
+use super::exchange::{Ending, Exchange, RequestHead, Stages, TracedFrame, Verdict, joined};
 use super::subjects::Subjects;
-use super::{Arrived, FRAME_CAP, Trace, TraceFilter, UNDER_WAY, lock, secrets};
-use crate::host::Host;
-use crate::net::Reply;
+use super::{Arrival, FRAME_CAP, PENDING_OVERHEAD, Trace, TraceFilter, lock, secrets};
 use bytes::Bytes;
 use ottla_core::Refusal;
 use ottla_wire::tables::Direction;
@@ -14,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
-/// Verdicts that are kept of one exchange.
+/// Verdicts that are kept of one exchange, at most.
 const MOST_VERDICTS: usize = 20;
-/// A stage that was not reached.
+/// Stands for a stage that was not reached.
 const NEVER: u64 = u64::MAX;
 
-/// A stage on the way of a request, in order.
+/// The stages of a request, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Decoded,
@@ -29,7 +27,7 @@ pub(crate) enum Stage {
     Answered,
 }
 
-/// What is noted of a request by whoever works on it.
+/// What the parts of the broker that work on a request note of it.
 #[derive(Debug)]
 pub(crate) struct Notes {
     received: Instant,
@@ -42,7 +40,7 @@ pub(crate) struct Notes {
 
 #[derive(Debug, Default)]
 struct Gathered {
-    /// The body of the request until it was looked at.
+    /// The body of the request, until its names were found.
     body: Option<Bytes>,
     subjects: Subjects,
     errors: Vec<ErrorCode>,
@@ -51,22 +49,22 @@ struct Gathered {
 }
 
 impl Notes {
-    /// A stage is reached. Of questions to the core the first counts, of judgements the last.
+    /// Notes that a stage is reached. The first command to the core counts, and the last judgement.
     pub(crate) fn reach(&self, stage: Stage) {
         let at = u64::try_from(self.received.elapsed().as_nanos()).unwrap_or(NEVER - 1);
-        let place = &self.stages[stage as usize];
+        let slot = &self.stages[stage as usize];
         match stage {
-            Stage::Asked => drop(place.compare_exchange(NEVER, at, Relaxed, Relaxed)),
+            Stage::Asked => drop(slot.compare_exchange(NEVER, at, Relaxed, Relaxed)),
             Stage::Judged => {
-                // What the answer rests on now is not known to be durable yet.
+                // The state that this judgement rests on may not be durable yet.
                 self.stages[Stage::Durable as usize].store(NEVER, Relaxed);
-                place.store(at, Relaxed);
+                slot.store(at, Relaxed);
             }
-            Stage::Decoded | Stage::Durable | Stage::Answered => place.store(at, Relaxed),
+            Stage::Decoded | Stage::Durable | Stage::Answered => slot.store(at, Relaxed),
         }
     }
 
-    /// The broker refuses something with this code.
+    /// Notes why the broker refused something with this code.
     pub(crate) fn verdict(&self, subject: &dyn Display, code: ErrorCode, refusal: &dyn Refusal) {
         let mut gathered = lock(&self.gathered);
         if gathered.verdicts.len() >= MOST_VERDICTS {
@@ -87,25 +85,27 @@ impl Notes {
         });
     }
 
-    /// Finds out what the exchange is about; topics that are known by id only are looked up.
-    pub(crate) async fn look(&self, trace: &Trace, host: &Host, reply: &Reply) {
+    /// Finds the names in the request. A request in a fetch session names only the partitions that change, so the names of a
+    /// Fetch without topics are those of its response.
+    pub(crate) fn find_subjects(&self, response: Option<&[Bytes]>) -> Subjects {
         let body = lock(&self.gathered).body.take();
         let mut subjects = match &body {
             Some(body) => Subjects::of(self.api, self.version, body),
             None => Subjects::default(),
         };
-        if let Reply::Send(chunks, _) = reply
+        if let Some(chunks) = response
             && self.api == ApiKey::FETCH
             && subjects.has_no_topics()
         {
-            // A request in a fetch session names only what changes.
             subjects.add_response(self.api, self.version, &joined(chunks, FRAME_CAP).freeze());
         }
+        subjects
+    }
+
+    /// Notes the names that were found. Topics that the request names by id get the names that the trace has in its cache.
+    pub(crate) fn set_subjects(&self, trace: &Trace, mut subjects: Subjects) {
         let ids = std::mem::take(&mut subjects.topic_ids);
-        if !ids.is_empty() {
-            let named = trace.names(ids, host).await;
-            subjects.topics.extend(named);
-        }
+        subjects.topics.extend(trace.topic_names(&ids));
         lock(&self.gathered).subjects = subjects;
     }
 
@@ -126,52 +126,52 @@ impl Notes {
     }
 }
 
-/// An exchange under way, as its connection holds it. Dropped, it is over, and kept if the filter still wants it.
+/// A pending exchange; its connection holds it. Dropping it ends the exchange and keeps it if it passes the filter.
 #[derive(Debug)]
 pub(crate) struct Recording {
     trace: Trace,
     filter: Arc<TraceFilter>,
     notes: Arc<Notes>,
-    arrived: Arrived,
+    arrival: Arrival,
     received_at: i64,
-    asked: Asked,
+    head: RequestHead,
     request: TracedFrame,
     response: Option<TracedFrame>,
     ending: Ending,
     written: Option<Instant>,
-    /// Bytes it counts for among what is under way.
+    /// Bytes charged to pending exchanges.
     held: usize,
 }
 
 impl Recording {
-    /// Room for [`UNDER_WAY`] bytes is reserved already.
+    /// [`PENDING_OVERHEAD`] bytes are charged already.
     pub(super) fn begin(
         trace: Trace,
         filter: Arc<TraceFilter>,
-        arrived: Arrived,
-        (asked, frame): (Asked, &Bytes),
+        arrival: Arrival,
+        (head, frame): (RequestHead, &Bytes),
     ) -> Recording {
-        let body = asked.body.map(|at| frame.slice(at..)).filter(|_| !secrets::has_any(asked.api));
+        let body = head.body.map(|at| frame.slice(at..)).filter(|_| !secrets::has_any(head.api));
         let notes = Notes {
-            received: arrived.at,
+            received: arrival.at,
             stages: std::array::from_fn(|_| AtomicU64::new(NEVER)),
-            api: asked.api,
-            version: asked.version,
+            api: head.api,
+            version: head.version,
             gathered: Mutex::new(Gathered { body, ..Gathered::default() }),
         };
-        let age = arrived.at.elapsed();
+        let age = arrival.at.elapsed();
         let mut recording = Recording {
             trace,
             filter,
             notes: Arc::new(notes),
-            arrived,
+            arrival,
             received_at: unix_millis(SystemTime::now() - age),
-            asked,
+            head,
             request: TracedFrame::default(),
             response: None,
             ending: Ending::Lost,
             written: None,
-            held: UNDER_WAY,
+            held: PENDING_OVERHEAD,
         };
         let size = i32::try_from(frame.len()).unwrap_or(i32::MAX).to_be_bytes();
         let prefix = Bytes::copy_from_slice(&size);
@@ -179,22 +179,27 @@ impl Recording {
         recording
     }
 
-    /// Where others may note something.
+    /// Where other parts of the broker take notes.
     pub(crate) fn notes(&self) -> &Arc<Notes> {
         &self.notes
     }
 
-    /// The reply is there and about to be written.
-    pub(crate) fn replied(&mut self, reply: &Reply) {
-        match reply {
-            Reply::Send(chunks, _) => self.response = Some(self.copy(chunks, Direction::Response)),
-            Reply::Nothing => self.ending = Ending::Silent,
-            Reply::Close(why) => self.ending = Ending::Closed(why.clone()),
-            Reply::Muted(reply, _) => self.replied(reply),
-        }
+    /// Notes the response, which is about to be written.
+    pub(crate) fn response(&mut self, chunks: &[Bytes]) {
+        self.response = Some(self.copy(chunks, Direction::Response));
     }
 
-    /// The system has taken the response.
+    /// Notes that the request gets no response.
+    pub(crate) fn no_response(&mut self) {
+        self.ending = Ending::Silent;
+    }
+
+    /// Notes that the connection is closed instead of a response.
+    pub(crate) fn closed(&mut self, why: &str) {
+        self.ending = Ending::Closed(why.to_owned());
+    }
+
+    /// The operating system has taken the last byte of the response.
     pub(crate) fn written(mut self) {
         if self.response.is_some() {
             self.ending = Ending::Answered;
@@ -202,7 +207,7 @@ impl Recording {
         }
     }
 
-    /// The beginning of a frame with its secrets overwritten; nothing of it if there is no room.
+    /// A copy of the beginning of a frame, with its secrets overwritten; without bytes if there is no memory.
     fn copy(&mut self, chunks: &[Bytes], direction: Direction) -> TracedFrame {
         let size: usize = chunks.iter().map(Bytes::len).sum();
         let taken = size.min(FRAME_CAP);
@@ -210,9 +215,9 @@ impl Recording {
             return TracedFrame { bytes: Bytes::new(), size };
         }
         self.held += taken;
-        let bytes = if secrets::has_any(self.asked.api) {
+        let bytes = if secrets::has_any(self.head.api) {
             let mut whole = joined(chunks, size);
-            secrets::mask(&mut whole, self.asked.api, self.asked.version, direction);
+            secrets::mask(&mut whole, self.head.api, self.head.version, direction);
             Bytes::copy_from_slice(&whole[..taken])
         } else {
             joined(chunks, taken).freeze()
@@ -227,12 +232,12 @@ impl Drop for Recording {
         let Subjects { topics, transactional_ids, groups, .. } = gathered.subjects;
         let exchange = Exchange {
             seq: 0,
-            connection: self.arrived.connection,
-            peer: self.arrived.peer,
-            client_id: std::mem::take(&mut self.asked.client_id),
-            api: self.asked.api,
-            version: self.asked.version,
-            correlation_id: self.asked.correlation_id,
+            connection: self.arrival.connection,
+            peer: self.arrival.peer,
+            client_id: std::mem::take(&mut self.head.client_id),
+            api: self.head.api,
+            version: self.head.version,
+            correlation_id: self.head.correlation_id,
             transactional_ids,
             groups,
             topics,

@@ -1,23 +1,23 @@
-//! The exchanges that are kept: the last few of each connection, and not more bytes of all than there may be.
+//! The finished exchanges: the last ones of each connection, within a bound on the bytes of all.
 
 use super::exchange::Exchange;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A ring for each connection that has something kept, and one order over all.
+/// A ring for each connection with exchanges, and one order over all exchanges.
 #[derive(Debug)]
 pub(super) struct Rings {
     ring: usize,
     limit: usize,
     bytes: usize,
     last_seq: u64,
-    all: BTreeMap<u64, Kept>,
+    all: BTreeMap<u64, Entry>,
     /// Sequence numbers by connection, oldest first.
     rings: BTreeMap<u64, VecDeque<u64>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Entry {
     exchange: Arc<Exchange>,
     cost: usize,
 }
@@ -27,18 +27,19 @@ impl Rings {
         Rings { ring, limit, bytes: 0, last_seq: 0, all: BTreeMap::new(), rings: BTreeMap::new() }
     }
 
-    /// Keeps an exchange under the next number; makes room by dropping its connection's oldest, then the oldest of all.
+    /// Adds an exchange under the next number. Drops the oldest of its connection if the ring is full, then the oldest of all
+    /// connections while the bytes exceed the limit.
     pub(super) fn push(&mut self, mut exchange: Exchange) {
         self.last_seq += 1;
         exchange.seq = self.last_seq;
         let (cost, connection) = (exchange.cost(), exchange.connection);
         self.bytes += cost;
-        self.all.insert(self.last_seq, Kept { exchange: Arc::new(exchange), cost });
+        self.all.insert(self.last_seq, Entry { exchange: Arc::new(exchange), cost });
         self.rings.entry(connection).or_default().push_back(self.last_seq);
         self.cut_ring(connection);
         while self.bytes > self.limit {
-            let Some((seq, kept)) = self.all.first_key_value() else { break };
-            let (seq, connection) = (*seq, kept.exchange.connection);
+            let Some((seq, entry)) = self.all.first_key_value() else { break };
+            let (seq, connection) = (*seq, entry.exchange.connection);
             self.drop_one(seq, connection);
         }
     }
@@ -58,10 +59,10 @@ impl Rings {
         }
     }
 
-    /// Drops an exchange, which is the oldest of its connection.
+    /// Drops an exchange that is the oldest of its connection.
     fn drop_one(&mut self, seq: u64, connection: u64) {
-        if let Some(kept) = self.all.remove(&seq) {
-            self.bytes -= kept.cost;
+        if let Some(entry) = self.all.remove(&seq) {
+            self.bytes -= entry.cost;
         }
         if let Some(ring) = self.rings.get_mut(&connection) {
             ring.pop_front();
@@ -78,11 +79,11 @@ impl Rings {
     }
 
     pub(super) fn after(&self, seq: u64) -> impl Iterator<Item = &Arc<Exchange>> {
-        self.all.range(seq.saturating_add(1)..).map(|(_, kept)| &kept.exchange)
+        self.all.range(seq.saturating_add(1)..).map(|(_, entry)| &entry.exchange)
     }
 
     pub(super) fn get(&self, seq: u64) -> Option<&Arc<Exchange>> {
-        self.all.get(&seq).map(|kept| &kept.exchange)
+        self.all.get(&seq).map(|entry| &entry.exchange)
     }
 
     pub(super) fn last_seq(&self) -> u64 {

@@ -1,13 +1,13 @@
-//! Whom and what a request is about: the names in it, found by the tables.
+//! The names in a request, found with the tables of the wire protocol.
 
 use bytes::Bytes;
 use ottla_wire::explain::{self, Explained, Kind, Options, Value};
 use ottla_wire::tables::{StructTable, TableSet, Type};
 use ottla_wire::{ApiKey, Uuid};
 
-/// Names that are kept of each kind.
+/// Names of each kind, at most.
 const MOST: usize = 50;
-/// Pieces of a request that are looked at.
+/// Nodes of a request that are examined, at most.
 const MOST_NODES: usize = 20_000;
 
 fn options() -> Options {
@@ -16,29 +16,29 @@ fn options() -> Options {
 
 /// The names in a request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Subjects {
+pub(crate) struct Subjects {
     pub(super) topics: Vec<String>,
-    /// Topics that are named by id.
-    pub(super) topic_ids: Vec<Uuid>,
+    /// Ids of topics that the request names by id.
+    pub(crate) topic_ids: Vec<Uuid>,
     pub(super) transactional_ids: Vec<String>,
     pub(super) groups: Vec<String>,
 }
 
 impl Subjects {
-    /// The names in the body of a request; what cannot be decoded has none.
+    /// The names in the body of a request. A part that cannot be decoded has none.
     pub(super) fn of(api: ApiKey, version: i16, body: &Bytes) -> Subjects {
-        let mut found = Subjects::default();
+        let mut subjects = Subjects::default();
         if let Some(table) = TableSet::built_in().api(api).and_then(|info| info.request) {
-            found.visit(&explain::message(table, version, body, &options()), 0, table.root);
+            subjects.visit(&explain::message(table, version, body, &options()), 0, table.root);
         }
-        found
+        subjects
     }
 
     pub(super) fn has_no_topics(&self) -> bool {
         self.topics.is_empty() && self.topic_ids.is_empty()
     }
 
-    /// The names in the beginning of a response frame too.
+    /// Adds the names in the beginning of a response frame.
     pub(super) fn add_response(&mut self, api: ApiKey, version: i16, frame: &Bytes) {
         let set = TableSet::built_in();
         if let Some(table) = set.api(api).and_then(|info| info.response) {
@@ -50,7 +50,7 @@ impl Subjects {
         let parent = explained.nodes().get(id);
         for child in explained.children(id) {
             let Some(node) = explained.nodes().get(child) else { return };
-            // The elements of an array are named by the array.
+            // An element of an array has the name of the array's field.
             let name = if node.index.is_some() { parent.map_or("", |parent| parent.name) } else { node.name };
             match (node.value, node.kind) {
                 (Value::Text { .. }, _) => {

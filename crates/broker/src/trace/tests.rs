@@ -2,8 +2,7 @@
 
 use super::exchange::{Ending, Exchange, Stages, TracedFrame};
 use super::rings::Rings;
-use super::{Arrived, Trace, TraceFilter, UNDER_WAY, secrets};
-use crate::net::Reply;
+use super::{Arrival, PENDING_OVERHEAD, Trace, TraceFilter, secrets};
 use bytes::{Bytes, BytesMut};
 use ottla_wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
 use ottla_wire::messages::describe_delegation_token_response::DescribedDelegationToken;
@@ -141,15 +140,15 @@ fn what_cannot_be_decoded_of_a_secret_is_one() {
 
 #[test]
 fn what_is_under_way_is_bounded_and_what_finds_no_room_is_counted() {
-    let trace = Trace::new(16 * UNDER_WAY);
+    let trace = Trace::new(16 * PENDING_OVERHEAD);
     trace.start(100);
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
     let whole = frame::request(1, None, &HeartbeatRequest::default(), 4).unwrap().to_bytes();
     let request = whole.slice(4..);
     let mut recordings = Vec::new();
     for connection in 0..1000 {
-        let arrived = Arrived { connection, peer, at: Instant::now() };
-        recordings.extend(trace.record(arrived, &request));
+        let arrival = Arrival { connection, peer, at: Instant::now() };
+        recordings.extend(trace.record(arrival, &request));
         let usage = trace.usage();
         assert!(usage.under_way <= usage.limit / 4);
     }
@@ -157,7 +156,7 @@ fn what_is_under_way_is_bounded_and_what_finds_no_room_is_counted() {
     assert!(recordings.len() > 1);
     for mut recording in recordings {
         let large = Bytes::from(vec![0; 1 << 20]);
-        recording.replied(&Reply::Send(vec![large], None));
+        recording.response(&[large]);
         recording.written();
         let usage = trace.usage();
         assert!(usage.bytes + usage.under_way <= usage.limit, "{usage:?}");

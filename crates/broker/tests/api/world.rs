@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_broker::host::{self, HostOptions, Snapshots};
-use ottla_broker::{Advertised, Context, Limits, Server};
+use ottla_broker::{Advertised, Context, ContextOptions, Server};
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
 use ottla_wire::messages::Request;
@@ -24,10 +24,12 @@ pub(crate) async fn broker(configs: &[(&str, &str)]) -> Server {
         snapshots: Snapshots::every(1 << 20),
     };
     let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
-    let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
-    let context = Context::new(started.host, started.reader, advertised, "memory".to_owned()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    Server::bind(listener, context, Limits::default()).unwrap()
+    let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
+    let advertised = advertised.bound_to(listener.local_addr().unwrap());
+    let options = ContextOptions::new(advertised, "memory");
+    let context = Context::new(started.host, started.reader, options).await.unwrap();
+    Server::bind(listener, context).unwrap()
 }
 
 /// A connection to a broker.

@@ -1,7 +1,7 @@
 //! A Fetch whose plan names what is freed before it reads: it plans again, and answers as if nothing had been moved.
 
 use crate::world::{World, at, poll};
-use ottla_broker::{Advertised, Context, Door, Limits};
+use ottla_broker::{Advertised, Context, ContextOptions, StreamServer};
 use ottla_wire::batch::split as batches;
 use ottla_wire::messages::Request;
 use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -16,7 +16,7 @@ const VERSION: i16 = 16;
 
 /// A connection whose broker's side goes on only when it is told to.
 struct Fetch {
-    _door: Door,
+    _server: StreamServer,
     serving: Pin<Box<dyn Future<Output = String>>>,
     peer: DuplexStream,
 }
@@ -26,16 +26,17 @@ impl Fetch {
     fn planned(world: &mut World, topic: u8) -> Fetch {
         let (host, reader) = (world.driven.host().clone(), world.driven.reader());
         let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };
-        let context = world.wait(Context::new(host, reader, advertised, "memory".to_owned())).unwrap();
-        let mut door = Door::new(context, Limits::default());
+        let options = ContextOptions::new(advertised, "memory");
+        let context = world.wait(Context::new(host, reader, options)).unwrap();
+        let mut server = StreamServer::new(context);
         let (mut peer, broker) = duplex(8 << 20);
         let (source, sink) = split(broker);
-        let mut serving = Box::pin(door.serve(SocketAddr::from(([127, 0, 0, 1], 1)), source, sink));
+        let mut serving = Box::pin(server.serve(SocketAddr::from(([127, 0, 0, 1], 1)), source, sink));
         let sent = frame::request(1, None, &request(topic), VERSION).unwrap().to_bytes();
         poll(&mut Box::pin(peer.write_all(&sent))).unwrap().unwrap();
         assert!(poll(&mut serving).is_none());
         world.driven.turn(world.now);
-        Fetch { _door: door, serving, peer }
+        Fetch { _server: server, serving, peer }
     }
 
     /// Goes on to the answer; its only row.

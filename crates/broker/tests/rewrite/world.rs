@@ -1,13 +1,13 @@
 //! A host that is turned by hand, small enough to rewrite all the time, and what it should hold.
 
 use bytes::Bytes;
-use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, ProduceOutcome, Snapshots};
-use ottla_core::Command;
+use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, Offered, Snapshots};
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_core::ops::{DeleteRecords, EndTxn, InitProducerId, Produce, ProduceBatch};
 use ottla_core::partition::{Isolation, Source};
 use ottla_core::transaction::{End, TransactionCheck};
+use ottla_core::{Answer, Input, Ticket};
 use ottla_store::Options;
 use ottla_store::testing::FaultMedium;
 use ottla_types::record::BatchPlace;
@@ -27,7 +27,7 @@ pub(crate) const SEGMENT: u64 = 64 << 10;
 pub(crate) const BOUND: u64 = 4 * SEGMENT;
 
 pub(crate) type Owner = (ProducerId, ProducerEpoch);
-pub(crate) type Offer = Result<Result<ProduceOutcome, NoRoom>, HostGone>;
+pub(crate) type Offer = Result<Result<Offered, NoRoom>, HostGone>;
 
 /// The host, and the offsets and values of the records that it should hold.
 pub(crate) struct World {
@@ -109,9 +109,9 @@ impl World {
         panic!("no answer comes");
     }
 
-    fn submit<C: Command>(&mut self, command: C) -> C::Reply {
+    fn ask(&mut self, make: impl FnOnce(Ticket) -> Input + Send + 'static) -> Answer {
         let host = self.driven.host().clone();
-        self.wait(async move { host.submit(command).await.unwrap() })
+        self.wait(async move { host.ask(make).await.unwrap() })
     }
 
     pub(crate) fn create(&mut self, topic: u8, configs: &[(&str, &str)]) {
@@ -124,19 +124,21 @@ impl World {
             assignments: Vec::new(),
             configs: configs.collect(),
         };
-        self.submit(CreateTopics { topics: vec![new], validate_only: false });
+        self.ask(move |ticket| {
+            Input::CreateTopics(CreateTopics { ticket, topics: vec![new], validate_only: false })
+        });
         self.expected.insert(at(topic), Vec::new());
     }
 
     pub(crate) fn delete(&mut self, topic: u8) {
         let topics = vec![TopicRef::Id(at(topic).topic)];
-        self.submit(DeleteTopics { topics });
+        self.ask(move |ticket| Input::DeleteTopics(DeleteTopics { ticket, topics }));
         self.expected.remove(&at(topic));
     }
 
     pub(crate) fn delete_before(&mut self, topic: u8, offset: i64) {
         let partitions = vec![(at(topic), Offset(offset))];
-        self.submit(DeleteRecords { partitions });
+        self.ask(move |ticket| Input::DeleteRecords(DeleteRecords { ticket, partitions }));
         self.expected.get_mut(&at(topic)).unwrap().retain(|(base, _)| *base >= offset);
     }
 
@@ -151,14 +153,15 @@ impl World {
         let transactional_id = owner.map(|_| "id".to_owned());
         let check = TransactionCheck::Add;
         let host = self.driven.host().clone();
-        let produce = Produce { transactional_id, check, batches };
-        Box::pin(async move { host.produce(produce).await })
+        let make = move |ticket| Input::Produce(Produce { ticket, transactional_id, check, batches });
+        Box::pin(async move { host.offer(make).await })
     }
 
     /// Takes note of an answer to [`World::offer`].
     pub(crate) fn answered(&mut self, topic: u8, bytes: usize, offer: Offer) -> Result<Millis, NoRoom> {
         let offered = offer.unwrap()?;
-        let offset = offered.results[0].as_ref().unwrap().base_offset.0;
+        let Answer::Produced(results) = offered.answer else { panic!("{:?}", offered.answer) };
+        let offset = results[0].as_ref().unwrap().base_offset.0;
         self.expected.get_mut(&at(topic)).unwrap().push((offset, bytes));
         Ok(offered.mute)
     }
@@ -176,14 +179,24 @@ impl World {
     }
 
     pub(crate) fn init(&mut self) -> Owner {
-        let (transactional_id, timeout) = (Some("id".to_owned()), Millis(600_000));
-        self.submit(InitProducerId { transactional_id, timeout, given: None }).unwrap()
+        let make = |ticket| {
+            let (transactional_id, timeout) = (Some("id".to_owned()), Millis(600_000));
+            Input::InitProducerId(InitProducerId { ticket, transactional_id, timeout, given: None })
+        };
+        match self.ask(make) {
+            Answer::ProducerId(result) => result.unwrap(),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Ends the transaction; the owner of the next one.
     pub(crate) fn end(&mut self, owner: Owner, commit: bool) -> Owner {
         let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump: true };
-        self.submit(EndTxn { transactional_id: "id".to_owned(), end }).unwrap()
+        let make = move |ticket| Input::EndTxn(EndTxn { ticket, transactional_id: "id".to_owned(), end });
+        match self.ask(make) {
+            Answer::TransactionEnded(result) => result.unwrap(),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Bytes from the oldest batch in the log to its end.

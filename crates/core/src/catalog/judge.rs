@@ -1,12 +1,11 @@
 //! The catalog's judgements: what may be created, changed and deleted.
 
 use super::{
-    AlterConfigs, AlterConfigsReply, Catalog, CatalogCommand, ConfigChange, ConfigOp, ConfigTarget,
-    CreatePartitions, CreatePartitionsReply, CreateTopics, CreateTopicsReply, DeleteTopics,
-    DeleteTopicsReply, NewTopic, TopicError, TopicRef, TopicResult, pairs,
+    AlterConfigs, Catalog, CatalogAnswer, ConfigChange, ConfigOp, ConfigTarget, CreatePartitions,
+    CreateTopics, DeleteTopics, NewTopic, TopicError, TopicRef, TopicResult, pairs,
 };
 use crate::config::{self, ConfigError, TopicSettings};
-use crate::effect::Effects;
+use crate::effect::{Answer, Effects};
 use ottla_types::Millis;
 use ottla_types::record::{
     BrokerConfigured, LogRecord, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted,
@@ -19,29 +18,7 @@ const MAX_NAME: usize = 249;
 const MAX_PARTITIONS: i32 = 100_000;
 
 impl Catalog {
-    /// Judges a command and replies to it.
-    pub(crate) fn step(&mut self, now: Millis, command: CatalogCommand, out: &mut Effects) {
-        match command {
-            CatalogCommand::CreateTopics(command, ticket) => {
-                let reply = self.create_topics(now, &command, out);
-                out.reply(ticket, reply);
-            }
-            CatalogCommand::DeleteTopics(command, ticket) => {
-                let reply = self.delete_topics(now, &command, out);
-                out.reply(ticket, reply);
-            }
-            CatalogCommand::CreatePartitions(command, ticket) => {
-                let reply = self.create_partitions(&command, out);
-                out.reply(ticket, reply);
-            }
-            CatalogCommand::AlterConfigs(command, ticket) => {
-                let reply = self.alter_configs(&command, out);
-                out.reply(ticket, reply);
-            }
-        }
-    }
-
-    fn create_topics(&self, now: Millis, ask: &CreateTopics, out: &mut Effects) -> CreateTopicsReply {
+    pub(crate) fn create_topics(&mut self, now: Millis, ask: CreateTopics, out: &mut Effects) {
         let twice = names_given_twice(ask.topics.iter().map(|topic| topic.name.as_str()));
         let mut results = Vec::with_capacity(ask.topics.len());
         for topic in &ask.topics {
@@ -59,7 +36,7 @@ impl Catalog {
                 partitions: created.partitions,
             }));
         }
-        results
+        out.reply(ask.ticket, Answer::Catalog(CatalogAnswer::Created(results)));
     }
 
     fn judge_new(&self, now: Millis, topic: &NewTopic) -> Result<TopicCreated, TopicError> {
@@ -123,7 +100,7 @@ impl Catalog {
             .map_err(|_| TopicError::BadPartitions("too many partitions".to_owned()))
     }
 
-    fn delete_topics(&self, now: Millis, ask: &DeleteTopics, out: &mut Effects) -> DeleteTopicsReply {
+    pub(crate) fn delete_topics(&mut self, now: Millis, ask: DeleteTopics, out: &mut Effects) {
         let mut gone = BTreeSet::new();
         let mut results = Vec::with_capacity(ask.topics.len());
         for topic in &ask.topics {
@@ -135,7 +112,7 @@ impl Catalog {
             }
             results.push(judged);
         }
-        results
+        out.reply(ask.ticket, Answer::Catalog(CatalogAnswer::Deleted(results)));
     }
 
     fn judge_deletion(&self, topic: &TopicRef) -> Result<TopicResult, TopicError> {
@@ -151,7 +128,7 @@ impl Catalog {
         Ok(TopicResult { name: found.name.clone(), id: found.id, partitions: found.partitions })
     }
 
-    fn create_partitions(&self, ask: &CreatePartitions, out: &mut Effects) -> CreatePartitionsReply {
+    pub(crate) fn create_partitions(&mut self, ask: CreatePartitions, out: &mut Effects) {
         let twice = names_given_twice(ask.topics.iter().map(|(name, _)| name.as_str()));
         let mut results = Vec::with_capacity(ask.topics.len());
         for (name, count) in &ask.topics {
@@ -166,7 +143,7 @@ impl Catalog {
             }
             results.push(judged);
         }
-        results
+        out.reply(ask.ticket, Answer::Catalog(CatalogAnswer::PartitionsCreated(results)));
     }
 
     fn judge_growth(&self, name: &str, count: i32) -> Result<TopicResult, TopicError> {
@@ -180,7 +157,7 @@ impl Catalog {
         Ok(TopicResult { name: name.to_owned(), id: topic.id, partitions: count })
     }
 
-    fn alter_configs(&self, ask: &AlterConfigs, out: &mut Effects) -> AlterConfigsReply {
+    pub(crate) fn alter_configs(&mut self, ask: AlterConfigs, out: &mut Effects) {
         let mut results = Vec::with_capacity(ask.changes.len());
         for change in &ask.changes {
             let judged = self.judge_change(change);
@@ -195,7 +172,7 @@ impl Catalog {
             };
             results.push(result);
         }
-        results
+        out.reply(ask.ticket, Answer::Catalog(CatalogAnswer::ConfigsAltered(results)));
     }
 
     fn judge_change(&self, change: &ConfigChange) -> Result<LogRecord, TopicError> {

@@ -1,6 +1,5 @@
 //! A shard with a log in memory: what a host does, without bytes.
 
-use crate::support::{Answer, Tickets, input};
 use bytes::Bytes;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
@@ -14,7 +13,7 @@ use ottla_core::partition::{Isolation, OutOfRange, ReadPlan};
 use ottla_core::transaction::{
     End, EndError, InitError, TransactionCheck, TransactionClaim, TransactionError,
 };
-use ottla_core::{Applied, Effect, Effects, Input, Refused, Shard};
+use ottla_core::{Answer, Applied, Effect, Effects, Input, Refused, Shard, Ticket};
 use ottla_types::record::LogRecord;
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -106,14 +105,16 @@ impl World {
             assignments: Vec::new(),
             configs,
         };
-        self.ask(input(CreateTopics { topics: vec![new], validate_only: false }));
+        self.ask(Input::CreateTopics(CreateTopics {
+            ticket: Ticket(0),
+            topics: vec![new],
+            validate_only: false,
+        }));
     }
 
     /// Steps without making anything durable; the answers.
     pub(crate) fn step(&mut self, input: Input) -> Vec<Answer> {
         let mut out = Effects::default();
-        let mut tickets = Tickets::default();
-        tickets.note(&input);
         self.shard.step(self.now, input, &mut out);
         let mut answers = Vec::new();
         for effect in out.drain() {
@@ -128,7 +129,7 @@ impl World {
                     }
                     self.append(record);
                 }
-                Effect::Reply(reply) => answers.push(tickets.open(reply).1),
+                Effect::Reply { answer, .. } => answers.push(answer),
                 Effect::Advanced(partition) => self.advanced.push(partition),
             }
         }
@@ -217,7 +218,7 @@ impl World {
         timeout: i64,
     ) -> Result<Owner, InitError> {
         match self.ask(initialise(id, given, timeout)) {
-            Answer::InitProducerId(result) => kind(result),
+            Answer::ProducerId(result) => kind(result),
             other => panic!("{other:?}"),
         }
     }
@@ -239,7 +240,7 @@ impl World {
         check: TransactionCheck,
     ) -> Vec<Result<(), TransactionError>> {
         match self.ask(adding(id, owner, partitions, check)) {
-            Answer::AddPartitionsToTxn(results) => results.into_iter().map(kind).collect(),
+            Answer::PartitionsInTransaction(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -252,7 +253,7 @@ impl World {
         bump: bool,
     ) -> Result<Owner, EndError> {
         match self.ask(ending(id, owner, commit, bump)) {
-            Answer::EndTxn(result) => kind(result),
+            Answer::TransactionEnded(result) => kind(result),
             other => panic!("{other:?}"),
         }
     }
@@ -264,7 +265,7 @@ impl World {
         batches: &[(TopicPartition, BatchSummary)],
     ) -> Vec<Result<Appended, ProduceError>> {
         match self.ask(producing(id, check, batches)) {
-            Answer::Produce(results) => results.into_iter().map(kind).collect(),
+            Answer::Produced(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -281,16 +282,16 @@ impl World {
         at: TopicPartition,
         offset: i64,
     ) -> Result<i64, DeleteRecordsError> {
-        let ask = DeleteRecords { partitions: vec![(at, Offset(offset))] };
-        match self.ask(input(ask)) {
-            Answer::DeleteRecords(mut results) => results.remove(0).map(|start| start.0),
+        let ask = DeleteRecords { ticket: Ticket(0), partitions: vec![(at, Offset(offset))] };
+        match self.ask(Input::DeleteRecords(ask)) {
+            Answer::RecordsDeleted(mut results) => results.remove(0).map(|start| start.0),
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn delete_topic(&mut self, topic: u8) {
         let topics = vec![TopicRef::Id(topic_id(topic))];
-        self.ask(input(DeleteTopics { topics }));
+        self.ask(Input::DeleteTopics(DeleteTopics { ticket: Ticket(0), topics }));
     }
 
     pub(crate) fn read_committed(&self, at: TopicPartition, from: i64) -> ReadPlan {
@@ -342,7 +343,12 @@ pub(crate) fn claim(id: &str, owner: Owner, check: TransactionCheck) -> Transact
 
 /// InitProducerId.
 pub(crate) fn initialise(id: &str, given: Option<Owner>, timeout: i64) -> Input {
-    input(InitProducerId { transactional_id: Some(id.to_owned()), timeout: Millis(timeout), given })
+    Input::InitProducerId(InitProducerId {
+        ticket: Ticket(0),
+        transactional_id: Some(id.to_owned()),
+        timeout: Millis(timeout),
+        given,
+    })
 }
 
 /// AddPartitionsToTxn.
@@ -353,13 +359,17 @@ pub(crate) fn adding(
     check: TransactionCheck,
 ) -> Input {
     let claim = claim(id, owner, check);
-    input(AddPartitionsToTxn { claim, partitions: partitions.to_vec() })
+    Input::AddPartitionsToTxn(AddPartitionsToTxn {
+        ticket: Ticket(0),
+        claim,
+        partitions: partitions.to_vec(),
+    })
 }
 
 /// EndTxn.
 pub(crate) fn ending(id: &str, owner: Owner, commit: bool, bump: bool) -> Input {
     let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump };
-    input(EndTxn { transactional_id: id.to_owned(), end })
+    Input::EndTxn(EndTxn { ticket: Ticket(0), transactional_id: id.to_owned(), end })
 }
 
 /// Produce.
@@ -380,7 +390,7 @@ pub(crate) fn producing(
             payload: Bytes::new(),
         })
         .collect();
-    input(Produce { transactional_id: id.map(str::to_owned), check, batches })
+    Input::Produce(Produce { ticket: Ticket(0), transactional_id: id.map(str::to_owned), check, batches })
 }
 
 /// TxnOffsetCommit at version 5 of one offset, of group "g" without members.
@@ -391,7 +401,8 @@ pub(crate) fn staging(id: &str, owner: Owner, at: TopicPartition, offset: i64) -
         leader_epoch: -1,
         metadata: String::new(),
     };
-    input(StageOffsets {
+    Input::StageOffsets(StageOffsets {
+        ticket: Ticket(0),
         transactional_id: id.to_owned(),
         producer_id: owner.0,
         producer_epoch: owner.1,

@@ -8,8 +8,6 @@
 mod delayed;
 mod group;
 mod producer;
-#[path = "../support/mod.rs"]
-mod support;
 mod table;
 mod transaction;
 mod world;

@@ -5,7 +5,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use ottla_broker::host::{self, Host, HostOptions, Snapshots};
-use ottla_broker::{Advertised, Context, Limits, Server};
+use ottla_broker::{Advertised, Context, ContextOptions, Server};
 use ottla_client::{Client, GroupOffset, Membership, Node, Producer, ProducerOptions, Record};
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
@@ -60,13 +60,13 @@ impl World {
             snapshots: Snapshots::every(1 << 20),
         };
         let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
-        let advertised = Advertised { host: "127.0.0.1".to_owned(), port: 0 };
-        let host = started.host.clone();
-        let context =
-            Context::new(started.host, started.reader, advertised, "memory".to_owned()).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let bootstrap = listener.local_addr().unwrap();
-        let server = Server::bind(listener, context, Limits::default()).unwrap();
+        let advertised = Advertised { host: "127.0.0.1".to_owned(), port: bootstrap.port() };
+        let host = started.host.clone();
+        let options = ContextOptions::new(advertised, "memory");
+        let context = Context::new(started.host, started.reader, options).await.unwrap();
+        let server = Server::bind(listener, context).unwrap();
         let (failure, failed) = watch::channel(None);
         let names = vec!["Named.Example".to_owned()];
         let app = App::new(Arc::clone(server.context()), failed, address.parse().unwrap(), names).unwrap();

@@ -2,7 +2,7 @@
 //! wanted next as fits into memory is gathered by going through the log, and then written in its order.
 
 use super::job::{Job, JobError, Moved, OpenPart, Output, Written};
-use crate::api::stored::marker_bytes;
+use crate::stored::marker_bytes;
 use ottla_core::partition::{Install, TailPlan, TailRange};
 use ottla_store::{BatchHead, PartCutter};
 use ottla_types::LogPosition;

@@ -7,7 +7,7 @@ use crate::rules::produce::{codes, sound};
 use crate::transactions::{Owner, end, init, owner, write};
 use crate::world::Peer;
 use ottla_broker::host::{self, Host, HostOptions, Snapshots};
-use ottla_broker::{Advertised, Context, Limits, Server};
+use ottla_broker::{Advertised, Context, ContextOptions, Server};
 use ottla_core::config::Settings;
 use ottla_store::Options;
 use ottla_store::testing::FaultMedium;
@@ -43,10 +43,11 @@ impl Node {
             snapshots: Snapshots::every(u64::MAX),
         };
         let started = host::start(Arc::new(medium.clone()), options).unwrap();
-        let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
-        let context = Context::new(started.host.clone(), started.reader, advertised, "disk".to_owned());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server::bind(listener, context.await.unwrap(), Limits::default()).unwrap();
+        let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };
+        let options = ContextOptions::new(advertised, "disk");
+        let context = Context::new(started.host.clone(), started.reader, options);
+        let server = Server::bind(listener, context.await.unwrap()).unwrap();
         Node { medium, server, host: started.host, thread: started.thread, settings }
     }
 

@@ -1,17 +1,16 @@
 //! Groups in each state, and how events happen to them.
 
 use super::events::{Event, Joiner, Leaver, Member, State};
-use crate::support::{Answer, input};
 use crate::world::{Start, TOPIC, World};
 use bytes::Bytes;
 use ottla_core::catalog::TopicRef;
 use ottla_core::group::{
-    CommitFencing, DeleteGroups, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup, LeaveGroup,
-    LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
+    CommitFencing, DeleteGroups, GroupAnswer, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup,
+    LeaveGroup, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
 };
-use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetError, StageOffsets, TopicOffsets};
+use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetAnswer, OffsetError, StageOffsets, TopicOffsets};
 use ottla_core::ops::InitProducerId;
-use ottla_core::{Command, Input, Ticket, TicketId};
+use ottla_core::{Answer, Input, Ticket};
 use ottla_types::record::LogRecord;
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId};
 use std::collections::BTreeMap;
@@ -24,8 +23,8 @@ const REBALANCE: i64 = 30_000;
 pub(crate) struct Scene {
     pub(crate) world: World,
     tickets: u64,
-    waiting: Vec<TicketId>,
-    heard: BTreeMap<TicketId, Answer>,
+    waiting: Vec<Ticket>,
+    heard: BTreeMap<Ticket, Answer>,
     /// The latest generation that anybody was told.
     told: i32,
 }
@@ -34,9 +33,13 @@ impl Scene {
     pub(crate) fn reach(state: State) -> Scene {
         let world = World::new().started(Start::Live);
         let mut scene = Scene { world, tickets: 0, waiting: Vec::new(), heard: BTreeMap::new(), told: 0 };
-        let init =
-            InitProducerId { transactional_id: Some("t".to_owned()), timeout: Millis(60_000), given: None };
-        scene.world.ask(input(init));
+        let init = InitProducerId {
+            ticket: Ticket(0),
+            transactional_id: Some("t".to_owned()),
+            timeout: Millis(60_000),
+            given: None,
+        };
+        scene.world.ask(Input::InitProducerId(init));
         scene.go_to(state);
         scene
     }
@@ -80,22 +83,22 @@ impl Scene {
             _ => ("a", None),
         };
         let ask = JoinGroup { instance_id: instance_id.map(str::to_owned), ..join("", name) };
-        self.send(ask);
+        self.send(|ticket| Input::JoinGroup(JoinGroup { ticket, ..ask }));
     }
 
     /// Sends a request; its answer, if it does not wait.
-    fn send<C: Command>(&mut self, command: C) -> Option<Answer> {
+    fn send(&mut self, input: impl FnOnce(Ticket) -> Input) -> Option<Answer> {
         self.tickets += 1;
-        let ticket = TicketId(self.tickets);
+        let ticket = Ticket(self.tickets);
         self.waiting.push(ticket);
-        let answers = self.world.step(command.into_input(Ticket::new(ticket)));
+        let answers = self.world.step(input(ticket));
         self.hear(answers);
         self.heard.get(&ticket).cloned()
     }
 
-    fn hear(&mut self, answers: Vec<(TicketId, Answer)>) {
+    fn hear(&mut self, answers: Vec<(Ticket, Answer)>) {
         for (ticket, answer) in answers {
-            if let Answer::JoinGroup(Ok(joined)) = &answer {
+            if let Answer::Group(GroupAnswer::Joined(Ok(joined))) = &answer {
                 self.told = joined.generation;
             }
             self.waiting.retain(|waiting| *waiting != ticket);
@@ -189,11 +192,11 @@ impl Scene {
 
     fn join(&mut self, joiner: Joiner) -> &'static str {
         let ask = asks(joiner);
-        let answer = self.send(ask);
+        let answer = self.send(|ticket| Input::JoinGroup(JoinGroup { ticket, ..ask }));
         match answer {
             None => "waits",
-            Some(Answer::JoinGroup(Ok(_))) => "joined",
-            Some(Answer::JoinGroup(Err(refusal))) => match refusal.error.error {
+            Some(Answer::Group(GroupAnswer::Joined(Ok(_)))) => "joined",
+            Some(Answer::Group(GroupAnswer::Joined(Err(refusal)))) => match refusal.error.error {
                 JoinError::MemberIdRequired => "promised",
                 JoinError::UnknownMember => "unknown",
                 JoinError::FencedInstance => "fenced",
@@ -207,11 +210,14 @@ impl Scene {
     fn sync(&mut self, member: Member, generation: i32) -> &'static str {
         let assignments = vec![("a".to_owned(), Bytes::from_static(b"all"))];
         let member = member.at(generation);
-        let (protocol_type, protocol) = (None, None);
-        match self.send(SyncGroup { member, protocol_type, protocol, assignments }) {
+        let answer = self.send(|ticket| {
+            let (protocol_type, protocol) = (None, None);
+            Input::SyncGroup(SyncGroup { ticket, member, protocol_type, protocol, assignments })
+        });
+        match answer {
             None => "waits",
-            Some(Answer::SyncGroup(Ok(_))) => "synced",
-            Some(Answer::SyncGroup(Err(refused))) => match refused.error {
+            Some(Answer::Group(GroupAnswer::Synced(Ok(_)))) => "synced",
+            Some(Answer::Group(GroupAnswer::Synced(Err(refused)))) => match refused.error {
                 SyncError::UnknownMember => "unknown",
                 SyncError::FencedInstance => "fenced",
                 SyncError::IllegalGeneration => "generation",
@@ -224,9 +230,9 @@ impl Scene {
 
     fn heartbeat(&mut self, member: Member, generation: i32) -> &'static str {
         let member = member.at(generation);
-        match self.send(Heartbeat { member }) {
-            Some(Answer::Heartbeat(Ok(()))) => "ok",
-            Some(Answer::Heartbeat(Err(refused))) => match refused.error {
+        match self.send(|ticket| Input::Heartbeat(Heartbeat { ticket, member })) {
+            Some(Answer::Group(GroupAnswer::Heartbeat(Ok(())))) => "ok",
+            Some(Answer::Group(GroupAnswer::Heartbeat(Err(refused)))) => match refused.error {
                 HeartbeatError::UnknownMember => "unknown",
                 HeartbeatError::FencedInstance => "fenced",
                 HeartbeatError::IllegalGeneration => "generation",
@@ -250,9 +256,9 @@ impl Scene {
             }
         };
         let group_id = GROUP.to_owned();
-        match self.send(LeaveGroup { group_id, members }) {
-            Some(Answer::LeaveGroup(Err(_))) => "nogroup",
-            Some(Answer::LeaveGroup(Ok(results))) => match results[0] {
+        match self.send(|ticket| Input::LeaveGroup(LeaveGroup { ticket, group_id, members })) {
+            Some(Answer::Group(GroupAnswer::Left(Err(_)))) => "nogroup",
+            Some(Answer::Group(GroupAnswer::Left(Ok(results)))) => match results[0] {
                 Ok(()) => "ok",
                 Err(MemberError::Unknown) => "unknown",
                 Err(MemberError::Fenced) => "fenced",
@@ -263,8 +269,8 @@ impl Scene {
 
     fn delete(&mut self) -> &'static str {
         let groups = vec![GROUP.to_owned()];
-        match self.send(DeleteGroups { groups }) {
-            Some(Answer::DeleteGroups(results)) => match results[0] {
+        match self.send(|ticket| Input::DeleteGroups(DeleteGroups { ticket, groups })) {
+            Some(Answer::Group(GroupAnswer::Deleted(results))) => match results[0] {
                 Ok(()) => "ok",
                 Err(ottla_core::group::DeleteGroupError::NotFound) => "nogroup",
                 Err(ottla_core::group::DeleteGroupError::NotEmpty) => "members",
@@ -276,10 +282,12 @@ impl Scene {
     fn commit(&mut self, plain: bool, member: MemberRef) -> &'static str {
         let new = NewOffset { partition: 0, offset: Offset(5), leader_epoch: -1, metadata: String::new() };
         let topics = vec![TopicOffsets { topic: TopicRef::Id(TOPIC), offsets: vec![new] }];
-        let answer = if plain {
-            self.send(CommitOffsets { member, topics })
-        } else {
-            self.send(StageOffsets {
+        let answer = self.send(|ticket| {
+            if plain {
+                return Input::CommitOffsets(CommitOffsets { ticket, member, topics });
+            }
+            Input::StageOffsets(StageOffsets {
+                ticket,
                 transactional_id: "t".to_owned(),
                 producer_id: ProducerId(0),
                 producer_epoch: ProducerEpoch(0),
@@ -287,8 +295,9 @@ impl Scene {
                 member,
                 topics,
             })
-        };
-        let Some(Answer::CommitOffsets(results) | Answer::StageOffsets(results)) = answer else {
+        });
+        let Some(Answer::Offsets(OffsetAnswer::Committed(results) | OffsetAnswer::Staged(results))) = answer
+        else {
             panic!("{answer:?}")
         };
         match results[0][0] {
@@ -311,6 +320,7 @@ impl Scene {
 /// Somebody who joins: with a member id, or without one and to get the proposed one.
 fn join(member_id: &str, proposed_id: &str) -> JoinGroup {
     JoinGroup {
+        ticket: Ticket(0),
         group_id: GROUP.to_owned(),
         member_id: member_id.to_owned(),
         instance_id: None,

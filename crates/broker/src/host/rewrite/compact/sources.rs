@@ -1,7 +1,7 @@
 //! The batches of a partition that is compacted, from parts and from the log, in order.
 
 use super::Fault;
-use crate::api::stored::marker_bytes;
+use crate::stored::marker_bytes;
 use bytes::Bytes;
 use ottla_core::compaction::Compactable;
 use ottla_store::{LogReader, RunError, Runs};

@@ -1,6 +1,6 @@
-//! Reads requests off a socket: the length first, then as much as has been paid for.
+//! Reads requests from a socket: the length first, then only as many bytes as the request has paid for.
 
-use super::budget::{Budget, Charge};
+use super::request_budget::{RequestBudget, RequestCharge};
 use crate::Limits;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::io;
@@ -13,117 +13,117 @@ use tokio::time::timeout;
 const PREFIX: usize = 4;
 /// The smallest request header: key, version and correlation id.
 const SMALLEST: usize = 8;
-/// What is paid for and read of a request before it counts as large.
+/// Bytes that are paid for and read of a request before it counts as large.
 const FIRST_STEP: usize = 16 << 10;
-/// What a request takes beside its bytes, as it is answered: a few lists and names, and whoever waits for something.
-const BESIDE: usize = 2 << 10;
-/// How much must arrive within [`Limits::read_stall`].
+/// Bytes charged to each request in addition to its frame: arrays, names and the future that answers it.
+const OVERHEAD: usize = 2 << 10;
+/// Bytes that must arrive within [`Limits::read_stall`].
 const STALL_STEP: usize = 64 << 10;
-/// The time for that while other requests wait for what a large one holds.
+/// Replaces [`Limits::read_stall`] while other requests wait for the bytes that a large request has paid for.
 const PRESSED_STALL: Duration = Duration::from_secs(1);
-/// The buffer of a connection that has nothing to say.
+/// Buffer of an idle connection, in bytes.
 const IDLE_BUFFER: usize = 512;
 const READ_AHEAD: usize = 4 << 10;
-/// The buffer of a connection that says much in small requests, which pays for it.
+/// Buffer of a connection that sends many small requests, in bytes. The connection pays for it.
 const BUSY_BUFFER: usize = 64 << 10;
-/// Requests up to this size are copied out of it, so that it can be used again.
+/// Requests up to this size, in bytes, are copied out of the busy buffer, so that it can be reused.
 const COPIED: usize = 8 << 10;
 
-/// Why nothing more can be read.
+/// Why the connection cannot be read further.
 #[derive(Debug, Error)]
-pub(crate) enum Ended {
-    #[error("the peer closed the connection")]
+pub(crate) enum ReadError {
+    #[error("the client closed the connection")]
     HungUp,
-    #[error("silent for {} s", .0.as_secs())]
+    #[error("no bytes for {} s", .0.as_secs())]
     Idle(Duration),
     #[error("field size, byte 0 of the frame: the length {0} is {1}")]
     BadLength(i32, String),
-    #[error("the peer closed the connection after {got} of {size} bytes of a request")]
+    #[error("the client closed the connection after {got} of {size} bytes of a request")]
     Torn { got: usize, size: usize },
-    #[error("byte {got} of a request of {size}: too little came within {} ms", .stall.as_millis())]
+    #[error("byte {got} of a request of {size}: fewer than 64 KiB arrived within {} ms", .stall.as_millis())]
     Stalled { got: usize, size: usize, stall: Duration },
-    #[error("byte {got} of a request: no room for more within {} s (queued.max.request.bytes)", .patience.as_secs())]
-    NoRoom { got: usize, patience: Duration },
+    #[error("byte {got} of a request: no memory for more within {} s (queued.max.request.bytes)", .patience.as_secs())]
+    NoMemory { got: usize, patience: Duration },
     #[error("reading failed: {0}")]
     Io(#[from] io::Error),
 }
 
 /// A whole request, without its length prefix.
 #[derive(Debug)]
-pub(crate) struct Inbound {
+pub(crate) struct InboundRequest {
     pub(crate) bytes: Bytes,
-    pub(crate) charge: Charge,
-    /// When it was there, if that is wanted.
-    pub(crate) arrived: Option<Instant>,
+    pub(crate) charge: RequestCharge,
+    /// When the last byte arrived; set only while tracing is on.
+    pub(crate) received: Option<Instant>,
 }
 
-/// What came next.
+/// The next request, or the beginning of it.
 #[derive(Debug)]
-pub(crate) enum Arrival {
+pub(crate) enum NextRequest {
     /// A whole request.
-    Whole(Inbound),
-    /// The first bytes of a large one; [`Intake::rest`] reads on.
+    Whole(InboundRequest),
+    /// The first bytes of a large request; [`RequestReader::rest`] reads the remainder.
     Large(Bytes),
 }
 
 /// The reading half of a connection.
 #[derive(Debug)]
-pub(crate) struct Intake<R> {
+pub(crate) struct RequestReader<R> {
     source: R,
     buffer: BytesMut,
-    charge: Charge,
+    charge: RequestCharge,
     paid: usize,
-    /// What a large buffer for small requests costs.
-    busy: Option<Charge>,
-    budget: Arc<Budget>,
+    /// The charge for the busy buffer, while the connection has one.
+    busy: Option<RequestCharge>,
+    budget: Arc<RequestBudget>,
     limits: Arc<Limits>,
 }
 
-impl<R: AsyncRead + Unpin> Intake<R> {
-    pub(crate) fn new(source: R, budget: Arc<Budget>, limits: Arc<Limits>) -> Intake<R> {
-        let (buffer, charge) = (BytesMut::new(), Charge::default());
-        Intake { source, buffer, charge, paid: 0, busy: None, budget, limits }
+impl<R: AsyncRead + Unpin> RequestReader<R> {
+    pub(crate) fn new(source: R, budget: Arc<RequestBudget>, limits: Arc<Limits>) -> RequestReader<R> {
+        let (buffer, charge) = (BytesMut::new(), RequestCharge::default());
+        RequestReader { source, buffer, charge, paid: 0, busy: None, budget, limits }
     }
 
-    /// What requests are paid from.
-    pub(crate) fn budget(&self) -> &Arc<Budget> {
+    /// The budget that the requests are charged to.
+    pub(crate) fn budget(&self) -> &Arc<RequestBudget> {
         &self.budget
     }
 
-    /// Waits for the next request. Takes and gives back the intake, so that the wait can be kept across other events.
-    pub(crate) async fn next(mut self) -> (Self, Result<Arrival, Ended>) {
+    /// Waits for the next request. Takes and returns the reader, so that the caller can keep the future across other events.
+    pub(crate) async fn next(mut self) -> (Self, Result<NextRequest, ReadError>) {
         let result = self.first_step().await;
         (self, result)
     }
 
-    /// Reads the rest of a large request.
-    pub(crate) async fn rest(mut self) -> (Self, Result<Arrival, Ended>) {
+    /// Reads the remainder of a large request.
+    pub(crate) async fn rest(mut self) -> (Self, Result<NextRequest, ReadError>) {
         let result = self.further_steps().await;
         (self, result)
     }
 
-    async fn first_step(&mut self) -> Result<Arrival, Ended> {
+    async fn first_step(&mut self) -> Result<NextRequest, ReadError> {
         self.first_byte().await?;
         self.fill(PREFIX, PREFIX).await?;
         let size = self.checked_size()?;
         let first = size.min(FIRST_STEP);
-        self.budget.admit(&mut self.charge, first + BESIDE).await;
+        self.budget.admit(&mut self.charge, first + OVERHEAD).await;
         self.paid = first;
         self.fill(PREFIX + first, PREFIX + size).await?;
         if first == size {
-            return Ok(Arrival::Whole(self.take(size)));
+            return Ok(NextRequest::Whole(self.take(size)));
         }
-        Ok(Arrival::Large(Bytes::copy_from_slice(&self.buffer[PREFIX..PREFIX + SMALLEST])))
+        Ok(NextRequest::Large(Bytes::copy_from_slice(&self.buffer[PREFIX..PREFIX + SMALLEST])))
     }
 
-    async fn further_steps(&mut self) -> Result<Arrival, Ended> {
+    async fn further_steps(&mut self) -> Result<NextRequest, ReadError> {
         let size = self.checked_size()?;
-        // Paid at once, nothing of it is copied on the way.
+        // If the whole request is paid at once, its buffer is allocated once and nothing is copied.
         if self.budget.try_pay(&mut self.charge, size - self.paid) {
             self.paid = size;
         }
         loop {
-            self.make_room((PREFIX + self.paid).saturating_sub(self.buffer.len()));
+            self.reserve_exact((PREFIX + self.paid).saturating_sub(self.buffer.len()));
             while self.buffer.len() < PREFIX + self.paid {
                 let goal = (self.buffer.len() + STALL_STEP).min(PREFIX + self.paid);
                 self.fill(goal, PREFIX + size).await?;
@@ -133,10 +133,10 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             }
             self.pay_up_to(size.min(self.paid.saturating_mul(4))).await?;
         }
-        Ok(Arrival::Whole(self.take(size)))
+        Ok(NextRequest::Whole(self.take(size)))
     }
 
-    async fn first_byte(&mut self) -> Result<(), Ended> {
+    async fn first_byte(&mut self) -> Result<(), ReadError> {
         if !self.buffer.is_empty() {
             return Ok(());
         }
@@ -145,8 +145,8 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         }
         let (idle, room) = (self.limits.max_idle, self.buffer.capacity());
         match timeout(idle, self.source.read_buf(&mut self.buffer)).await {
-            Err(_) => return Err(Ended::Idle(idle)),
-            Ok(Ok(0)) => return Err(Ended::HungUp),
+            Err(_) => return Err(ReadError::Idle(idle)),
+            Ok(Ok(0)) => return Err(ReadError::HungUp),
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return Err(error.into()),
         }
@@ -154,7 +154,8 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         Ok(())
     }
 
-    /// Takes a large buffer when the small one was full at once, not while others need the memory; lets it go when little came.
+    /// Takes the busy buffer if one read filled the small buffer and no request waits for memory. Drops it if a read brought
+    /// little.
     fn choose_buffer(&mut self, room: usize) {
         let announced = self.buffer.first_chunk().map_or(0, |size| u32::from_be_bytes(*size));
         if self.busy.is_some() {
@@ -162,13 +163,13 @@ impl<R: AsyncRead + Unpin> Intake<R> {
                 self.busy = None;
             }
         } else if self.buffer.len() == room && (announced as usize) < COPIED {
-            let mut charge = Charge::default();
+            let mut charge = RequestCharge::default();
             self.busy = self.budget.try_pay(&mut charge, BUSY_BUFFER).then_some(charge);
         }
     }
 
-    /// The announced length, if it is a possible one.
-    fn checked_size(&self) -> Result<usize, Ended> {
+    /// The length prefix, if it is legal.
+    fn checked_size(&self) -> Result<usize, ReadError> {
         let announced = (&self.buffer[..]).get_i32();
         let most = self.limits.max_request_bytes;
         let why = match usize::try_from(announced) {
@@ -177,22 +178,22 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             Ok(size) if size > most => format!("over socket.request.max.bytes ({most})"),
             Ok(size) => return Ok(size),
         };
-        Err(Ended::BadLength(announced, why))
+        Err(ReadError::BadLength(announced, why))
     }
 
-    /// Pays for more of a large request. It does not wait for ever: what it holds is wanted by others.
-    async fn pay_up_to(&mut self, target: usize) -> Result<(), Ended> {
+    /// Pays for more of a large request. Gives up after a time, because other requests need the memory that this one holds.
+    async fn pay_up_to(&mut self, target: usize) -> Result<(), ReadError> {
         let patience = self.limits.read_stall;
         let paying = self.budget.pay(&mut self.charge, target - self.paid);
         if timeout(patience, paying).await.is_err() {
-            return Err(Ended::NoRoom { got: self.paid, patience });
+            return Err(ReadError::NoMemory { got: self.paid, patience });
         }
         self.paid = target;
         Ok(())
     }
 
-    /// Reads until the buffer holds `goal` bytes; `whole` is the size of the frame, for the error.
-    async fn fill(&mut self, goal: usize, whole: usize) -> Result<(), Ended> {
+    /// Reads until the buffer holds `goal` bytes. `whole` is the size of the frame, for the error text.
+    async fn fill(&mut self, goal: usize, whole: usize) -> Result<(), ReadError> {
         let stall = self.limits.read_stall;
         let pressed = stall.min(PRESSED_STALL);
         let mut waited = Duration::ZERO;
@@ -201,32 +202,32 @@ impl<R: AsyncRead + Unpin> Intake<R> {
                 return result;
             }
             waited += pressed;
-            if whole > PREFIX && self.budget.is_wanted() {
+            if whole > PREFIX && self.budget.has_waiting() {
                 break;
             }
         }
-        Err(Ended::Stalled { got: self.buffer.len(), size: whole, stall: waited })
+        Err(ReadError::Stalled { got: self.buffer.len(), size: whole, stall: waited })
     }
 
-    async fn read_to(&mut self, goal: usize, whole: usize) -> Result<(), Ended> {
+    async fn read_to(&mut self, goal: usize, whole: usize) -> Result<(), ReadError> {
         while self.buffer.len() < goal {
             let missing = goal - self.buffer.len();
-            // No more than was paid for, and a little of what follows.
+            // At most the bytes that were paid for, and a little read-ahead.
             let ahead = if self.busy.is_some() { BUSY_BUFFER } else { READ_AHEAD };
             if self.buffer.capacity() - self.buffer.len() < missing {
-                self.make_room(missing.max(ahead.saturating_sub(self.buffer.len())));
+                self.reserve_exact(missing.max(ahead.saturating_sub(self.buffer.len())));
             }
             let paid = (PREFIX + self.paid).saturating_sub(self.buffer.len());
             let mut room = (&mut self.buffer).limit(missing.max(ahead).max(paid));
             if self.source.read_buf(&mut room).await? == 0 {
-                return Err(Ended::Torn { got: self.buffer.len(), size: whole });
+                return Err(ReadError::Torn { got: self.buffer.len(), size: whole });
             }
         }
         Ok(())
     }
 
-    /// Room for so many bytes more and no others: a buffer that doubles would be larger than what was paid.
-    fn make_room(&mut self, more: usize) {
+    /// Reserves exactly `more` bytes. A buffer that doubles would be larger than what was paid for.
+    fn reserve_exact(&mut self, more: usize) {
         if !self.buffer.try_reclaim(more) {
             let mut larger = BytesMut::with_capacity(self.buffer.len() + more);
             larger.extend_from_slice(&self.buffer);
@@ -234,14 +235,14 @@ impl<R: AsyncRead + Unpin> Intake<R> {
         }
     }
 
-    fn take(&mut self, size: usize) -> Inbound {
+    fn take(&mut self, size: usize) -> InboundRequest {
         self.buffer.advance(PREFIX);
         self.paid = 0;
         let bytes = if self.busy.is_some() && size <= COPIED {
             let bytes = Bytes::copy_from_slice(&self.buffer[..size]);
             self.buffer.advance(size);
             if self.buffer.is_empty() {
-                // Begins at its start again.
+                // Makes the buffer start at its beginning again.
                 self.buffer.reserve(BUSY_BUFFER);
             }
             bytes
@@ -249,12 +250,12 @@ impl<R: AsyncRead + Unpin> Intake<R> {
             self.busy = None;
             let bytes = self.buffer.split_to(size).freeze();
             if size > COPIED {
-                // What follows would keep the memory of this request, which is paid for no longer than it lasts.
+                // A shared buffer would keep the memory of this request alive after its charge has ended.
                 self.buffer = BytesMut::from(&self.buffer[..]);
             }
             bytes
         };
-        Inbound { bytes, charge: std::mem::take(&mut self.charge), arrived: None }
+        InboundRequest { bytes, charge: std::mem::take(&mut self.charge), received: None }
     }
 }
 
@@ -263,10 +264,9 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt;
 
-    /// Requests of these sizes, sent one right behind the other: none shares memory with what is read next, and what is kept
-    /// in between is small.
+    /// Sends requests of these sizes in a row. No request shares memory with the next one, and the buffer between them is small.
     #[tokio::test]
-    async fn a_request_that_is_through_leaves_no_memory_behind() {
+    async fn a_finished_request_keeps_no_memory() {
         let (mut peer, source) = tokio::io::duplex(8 << 20);
         let sizes = [1 << 20, 16_500, 300_000, 200, 64 << 10, 70_000, 20, 1 << 20];
         for (number, size) in sizes.into_iter().enumerate() {
@@ -274,17 +274,17 @@ mod tests {
             peer.write_all(&vec![number as u8; size]).await.unwrap();
         }
         let limits = Arc::new(Limits::default());
-        let mut intake = Intake::new(source, Budget::of(&limits, None), limits);
+        let mut reader = RequestReader::new(source, RequestBudget::of(&limits, None), limits);
         for (number, size) in sizes.into_iter().enumerate() {
-            let (first, mut arrival) = intake.next().await;
-            intake = first;
-            if matches!(arrival, Ok(Arrival::Large(_))) {
-                (intake, arrival) = intake.rest().await;
+            let (first, mut next) = reader.next().await;
+            reader = first;
+            if matches!(next, Ok(NextRequest::Large(_))) {
+                (reader, next) = reader.rest().await;
             }
-            let Ok(Arrival::Whole(inbound)) = arrival else { panic!("request {number}: {arrival:?}") };
-            assert_eq!(inbound.bytes, vec![number as u8; size]);
-            assert!(inbound.bytes.is_unique() || size <= COPIED, "request {number} shares its memory");
-            assert!(intake.buffer.capacity() <= BUSY_BUFFER, "{} are kept", intake.buffer.capacity());
+            let Ok(NextRequest::Whole(request)) = next else { panic!("request {number}: {next:?}") };
+            assert_eq!(request.bytes, vec![number as u8; size]);
+            assert!(request.bytes.is_unique() || size <= COPIED, "request {number} shares its memory");
+            assert!(reader.buffer.capacity() <= BUSY_BUFFER, "{} are kept", reader.buffer.capacity());
         }
     }
 }

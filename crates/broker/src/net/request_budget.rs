@@ -1,10 +1,12 @@
-//! Bytes that requests of all connections may hold together.
+//! The memory budget of requests: the bytes that requests of all connections may hold together.
 //!
-//! A request pays before it is read, in steps that stay in proportion to what has arrived, so that announcing costs nothing.
-//! A large one may hold no more than an eighth of what it leaves to others, so that peers which send half a large request and
-//! stop leave room for small ones; and while somebody waits, such peers are given little time. Large requests that wait could
-//! wait for each other for ever; therefore a part as large as the largest request is set aside for one of them at a time,
-//! which then always completes. Its memory is taken from that for recent groups of the log while it lasts.
+//! - A request pays before it is read, in steps proportional to the bytes that have arrived. A client that only announces a large
+//!   request therefore takes no memory.
+//! - A large request may hold at most an eighth of what it leaves free. Clients that send half of a large request and stop
+//!   therefore leave memory for small requests. While a request waits for memory, such clients get less time.
+//! - Large requests that wait for each other could deadlock. One turn exists that lets a request read to its end without paying,
+//!   so one of them always completes. The memory for the turn, as much as the largest request takes, is set aside from the
+//!   budget, and is borrowed from the log's cache of recent groups while the turn is taken.
 
 use crate::Limits;
 use ottla_store::{Loan, LogReader};
@@ -12,19 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// A large request may hold this part of what it leaves.
+/// A large request may hold one part in this many of what it leaves free.
 const SHARE: usize = 8;
 
-/// The budget of a server.
+/// The budget of a broker.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct RequestBudget {
     total: usize,
     common: Arc<Common>,
-    /// Whoever holds this one may read to its end without paying.
+    /// The request that holds this permit may read to its end without paying.
     turn: Arc<Semaphore>,
-    /// Bytes of the largest request.
+    /// Size of the largest request, in bytes.
     largest: usize,
-    /// Who lends the memory for it.
+    /// Lends the memory for the turn.
     lender: Option<LogReader>,
 }
 
@@ -35,50 +37,50 @@ struct Common {
     freed: Notify,
 }
 
-/// Counts a request among those that wait, as long as it lives.
-struct Waiting<'a>(&'a Common);
+/// Counts a waiting request, until dropped.
+struct WaitCount<'a>(&'a Common);
 
-impl Waiting<'_> {
-    fn new(common: &Common) -> Waiting<'_> {
+impl WaitCount<'_> {
+    fn new(common: &Common) -> WaitCount<'_> {
         common.waiting.fetch_add(1, Relaxed);
-        Waiting(common)
+        WaitCount(common)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitCount<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
     }
 }
 
-/// What one request holds of the budget; given back when dropped.
+/// The bytes that one request has paid. Dropping it returns them.
 #[derive(Debug, Default)]
-pub(crate) struct Charge {
+pub(crate) struct RequestCharge {
     paid: Option<(Arc<Common>, usize)>,
     turn: Option<OwnedSemaphorePermit>,
-    /// What is borrowed while it is its turn.
+    /// The memory borrowed while the request has the turn.
     loan: Option<Loan>,
 }
 
-impl Budget {
-    /// The budget of a server with these limits.
-    pub(crate) fn of(limits: &Limits, lender: Option<LogReader>) -> Arc<Budget> {
-        let budget = Budget::new(limits.max_queued_bytes, limits.max_request_bytes);
-        Arc::new(Budget { lender, ..budget })
+impl RequestBudget {
+    /// The budget that `limits` set.
+    pub(crate) fn of(limits: &Limits, lender: Option<LogReader>) -> Arc<RequestBudget> {
+        let budget = RequestBudget::new(limits.max_queued_bytes, limits.max_request_bytes);
+        Arc::new(RequestBudget { lender, ..budget })
     }
 
-    pub(crate) fn new(total: usize, largest: usize) -> Budget {
+    pub(crate) fn new(total: usize, largest: usize) -> RequestBudget {
         let total = total.saturating_sub(largest);
         let left = AtomicUsize::new(total);
         let common = Arc::new(Common { left, waiting: AtomicUsize::new(0), freed: Notify::new() });
-        Budget { total, common, turn: Arc::new(Semaphore::new(1)), largest, lender: None }
+        RequestBudget { total, common, turn: Arc::new(Semaphore::new(1)), largest, lender: None }
     }
 
-    /// Pays for the first bytes of a request, waiting until there are some.
-    pub(crate) async fn admit(&self, charge: &mut Charge, bytes: usize) {
-        let _waiting = Waiting::new(&self.common);
+    /// Pays for the first bytes of a request. Waits until they are available.
+    pub(crate) async fn admit(&self, charge: &mut RequestCharge, bytes: usize) {
+        let _waiting = WaitCount::new(&self.common);
         loop {
-            // Made before the attempt, so that nothing that is freed after it is missed.
+            // Registered before the attempt, so that bytes returned after the attempt wake this task.
             let freed = self.common.freed.notified();
             if charge.pay(&self.common, bytes, |_| true) {
                 return;
@@ -87,19 +89,19 @@ impl Budget {
         }
     }
 
-    /// Pays for bytes that are not needed yet, if there are plenty and nobody waits.
-    pub(crate) fn try_pay(&self, charge: &mut Charge, bytes: usize) -> bool {
+    /// Pays for bytes that are not needed yet, if half of the budget stays free and no request waits.
+    pub(crate) fn try_pay(&self, charge: &mut RequestCharge, bytes: usize) -> bool {
         let fair = |left| left >= self.total / 2;
-        !self.is_wanted() && charge.pay(&self.common, bytes, fair)
+        !self.has_waiting() && charge.pay(&self.common, bytes, fair)
     }
 
-    /// Pays for more bytes of a large request, waiting until there are some or it is its turn.
-    pub(crate) async fn pay(&self, charge: &mut Charge, bytes: usize) {
+    /// Pays for more bytes of a large request. Waits until they are available or the request gets the turn.
+    pub(crate) async fn pay(&self, charge: &mut RequestCharge, bytes: usize) {
         if charge.turn.is_some() {
             return;
         }
         let fair = charge.paid() + bytes;
-        let _waiting = Waiting::new(&self.common);
+        let _waiting = WaitCount::new(&self.common);
         loop {
             let freed = self.common.freed.notified();
             if charge.pay(&self.common, bytes, |left| fair <= left / SHARE) {
@@ -118,17 +120,17 @@ impl Budget {
         }
     }
 
-    /// True while a request waits for others to give back what they hold.
-    pub(crate) fn is_wanted(&self) -> bool {
+    /// Whether a request waits for bytes.
+    pub(crate) fn has_waiting(&self) -> bool {
         self.common.waiting.load(Relaxed) > 0
     }
 
-    /// Bytes that all requests may hold, but for the one whose turn it is.
+    /// Bytes that all requests may hold together, without the request that has the turn.
     pub(crate) fn total(&self) -> usize {
         self.total
     }
 
-    /// Bytes that are held now.
+    /// Bytes that requests hold now.
     pub(crate) fn held(&self) -> usize {
         self.total.saturating_sub(self.common.left.load(Relaxed))
     }
@@ -139,12 +141,12 @@ impl Budget {
     }
 }
 
-impl Charge {
+impl RequestCharge {
     fn paid(&self) -> usize {
         self.paid.as_ref().map_or(0, |(_, paid)| *paid)
     }
 
-    /// Pays if there are enough bytes, and if it is fair to pay when so many are left.
+    /// Pays if the bytes are available and `fair` accepts the number of bytes left afterwards.
     fn pay(&mut self, common: &Arc<Common>, bytes: usize, fair: impl Fn(usize) -> bool) -> bool {
         let take = |left: usize| left.checked_sub(bytes).filter(|after| fair(*after));
         if common.left.fetch_update(Relaxed, Relaxed, take).is_err() {
@@ -155,7 +157,7 @@ impl Charge {
     }
 }
 
-impl Drop for Charge {
+impl Drop for RequestCharge {
     fn drop(&mut self) {
         if let Some((common, paid)) = self.paid.take() {
             common.left.fetch_add(paid, Relaxed);
@@ -176,33 +178,33 @@ mod tests {
 
     #[tokio::test]
     async fn one_of_several_half_read_requests_always_completes() {
-        let budget = Budget::new(1000, 100);
-        let mut charges = [Charge::default(), Charge::default()];
+        let budget = RequestBudget::new(1000, 100);
+        let mut charges = [RequestCharge::default(), RequestCharge::default()];
         for charge in &mut charges {
             budget.admit(charge, 60).await;
         }
         let [first, second] = &mut charges;
         budget.pay(first, 40).await;
         assert!(first.turn.is_some(), "it would hold more than an eighth of what is left, so it is its turn");
-        assert!(!budget.is_wanted());
+        assert!(!budget.has_waiting());
         {
             let waiting = budget.pay(second, 40);
             tokio::pin!(waiting);
             assert!(waits(&mut waiting).await, "the second waits");
-            assert!(budget.is_wanted());
-            *first = Charge::default();
+            assert!(budget.has_waiting());
+            *first = RequestCharge::default();
             waiting.await;
         }
-        *second = Charge::default();
-        assert_eq!((budget.left(), budget.is_wanted()), (900, false));
+        *second = RequestCharge::default();
+        assert_eq!((budget.left(), budget.has_waiting()), (900, false));
     }
 
     #[tokio::test]
-    async fn peers_that_stop_half_way_leave_room_for_small_requests() {
-        let budget = Budget::new(2 << 20, 1 << 20);
-        let mut held: Vec<Charge> = Vec::new();
+    async fn half_sent_requests_leave_memory_for_small_ones() {
+        let budget = RequestBudget::new(2 << 20, 1 << 20);
+        let mut held: Vec<RequestCharge> = Vec::new();
         for _ in 0..20 {
-            let mut charge = Charge::default();
+            let mut charge = RequestCharge::default();
             budget.admit(&mut charge, 1 << 10).await;
             while charge.turn.is_none() {
                 let waiting = budget.pay(&mut charge, 1 << 10);

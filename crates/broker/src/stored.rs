@@ -1,4 +1,4 @@
-//! The bytes of stored batches: from memory at once, from the disk without holding up other requests.
+//! Reads the bytes of stored batches: from memory directly, from the disk on a blocking thread.
 
 use bytes::Bytes;
 use ottla_core::partition::{LEADER_EPOCH, ReadPlan, Source};
@@ -9,52 +9,54 @@ use ottla_wire::batch::{EndMarker, control_batch, patch_leader_epoch};
 use std::io;
 use tokio::task::spawn_blocking;
 
-/// How often something is planned again that was freed before it was read. Each time it lies somewhere else, or is deleted.
-pub(crate) const TRIES: usize = 8;
+/// How often a read is planned again because its segment or run was freed before it was read. Each time the data has moved, or
+/// is deleted.
+pub(crate) const MAX_REPLANS: usize = 8;
 
-/// Bytes that are copied without handing them to another thread, if they are at hand.
-const AT_ONCE: u64 = 2 << 20;
+/// Up to this many bytes are read on the calling thread if that does not block.
+const MOST_IN_PLACE: u64 = 2 << 20;
 
 /// What was read of a plan.
 #[derive(Debug, Default)]
-pub(crate) struct Stored {
+pub(crate) struct StoredBatches {
     /// Whole batches in offset order; a chunk may hold several.
     pub(crate) chunks: Vec<Bytes>,
-    /// Bytes of all of them.
+    /// Bytes of all chunks.
     pub(crate) bytes: u64,
-    /// How many offsets they span.
+    /// Offsets that the batches span.
     pub(crate) offsets: u64,
-    /// The last offset that was read, or that is known to hold nothing; none if nothing was planned.
+    /// The last offset that was read, or that is known to hold no record; none if nothing was planned.
     pub(crate) last: Option<Offset>,
 }
 
-/// The bytes of what a plan names, as clients see them. No bytes do not mean that there are none behind [`Stored::last`].
+/// Reads a plan, as clients see its batches. An empty result does not mean that there are no batches behind
+/// [`StoredBatches::last`].
 ///
 /// # Errors
 /// `NotFound`: a segment or a run was freed since the plan was made. Plan again.
-pub(crate) async fn read_plan(reader: &LogReader, plan: &ReadPlan) -> io::Result<Stored> {
-    let at_hand: Vec<Option<Bytes>> = plan.sources.iter().map(|source| recent(reader, source)).collect();
-    let blocks = at_hand.iter().any(Option::is_none) && !reader.is_driven();
+pub(crate) async fn read_plan(reader: &LogReader, plan: &ReadPlan) -> io::Result<StoredBatches> {
+    let in_memory: Vec<Option<Bytes>> = plan.sources.iter().map(|source| recent(reader, source)).collect();
+    let blocks = in_memory.iter().any(Option::is_none) && !reader.is_driven();
     let reading = || Reading::new(reader.clone(), plan);
     if !blocks {
-        return reading().all(&at_hand, Haste::Waits);
+        return reading().all(&in_memory, Haste::Waits);
     }
-    // A hand-over to another thread and back can take as long as a copy out of the page cache.
-    if plan.most <= AT_ONCE {
-        match reading().all(&at_hand, Haste::AtOnce) {
+    // Switching to another thread and back can take as long as a copy out of the page cache.
+    if plan.most <= MOST_IN_PLACE {
+        match reading().all(&in_memory, Haste::AtOnce) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             other => return other,
         }
     }
     let reading = reading();
-    spawn_blocking(move || reading.all(&at_hand, Haste::Waits)).await.map_err(io::Error::other)?
+    spawn_blocking(move || reading.all(&in_memory, Haste::Waits)).await.map_err(io::Error::other)?
 }
 
-/// The batch in a source that may hold the first record of a time or later, from an offset on; none if none in it does.
+/// The batch of a source that may hold the first record with this timestamp or a later one; none if no batch of it does.
 ///
 /// # Errors
 /// As [`read_plan`].
-pub(super) async fn find_time(reader: &LogReader, source: Source, time: Millis) -> io::Result<Option<Bytes>> {
+pub(crate) async fn find_time(reader: &LogReader, source: Source, time: Millis) -> io::Result<Option<Bytes>> {
     if let Some(bytes) = recent(reader, &source) {
         return Ok(Some(bytes));
     }
@@ -73,23 +75,29 @@ pub(super) async fn find_time(reader: &LogReader, source: Source, time: Millis) 
     if driven { find() } else { spawn_blocking(find).await.map_err(io::Error::other)? }
 }
 
-/// The reading of a plan, source after source.
+/// Reads a plan, source after source.
 struct Reading {
     reader: LogReader,
     sources: Vec<Source>,
     max_bytes: u64,
     first_whole: bool,
-    stored: Stored,
+    stored: StoredBatches,
 }
 
 impl Reading {
     fn new(reader: LogReader, plan: &ReadPlan) -> Reading {
         let ReadPlan { max_bytes, first_whole, .. } = *plan;
-        Reading { reader, sources: plan.sources.clone(), max_bytes, first_whole, stored: Stored::default() }
+        Reading {
+            reader,
+            sources: plan.sources.clone(),
+            max_bytes,
+            first_whole,
+            stored: StoredBatches::default(),
+        }
     }
 
-    /// Reads what is not at hand. Blocks, or fails with `WouldBlock` in haste.
-    fn all(mut self, at_hand: &[Option<Bytes>], haste: Haste) -> io::Result<Stored> {
+    /// Reads the sources that are not in memory. Blocks, or fails with `WouldBlock` under [`Haste::AtOnce`].
+    fn all(mut self, in_memory: &[Option<Bytes>], haste: Haste) -> io::Result<StoredBatches> {
         let missing = |(source, found): (&Source, &Option<Bytes>)| match source {
             Source::Batch(StoredBatch { place: BatchPlace::Log { position, size }, .. })
                 if found.is_none() =>
@@ -98,12 +106,12 @@ impl Reading {
             }
             _ => None,
         };
-        let missing: Vec<_> = self.sources.iter().zip(at_hand).filter_map(missing).collect();
-        // What was freed in the middle of this may have been read in part: nothing of it counts.
+        let missing: Vec<_> = self.sources.iter().zip(in_memory).filter_map(missing).collect();
+        // An error drops everything: a segment that was freed during the read may have been read in part.
         let mut read =
             if missing.is_empty() { Vec::new() } else { self.reader.read_all_in(&missing, haste)? }
                 .into_iter();
-        for (source, found) in std::mem::take(&mut self.sources).iter().zip(at_hand) {
+        for (source, found) in std::mem::take(&mut self.sources).iter().zip(in_memory) {
             let more = match source {
                 Source::Batch(batch) => {
                     let bytes = found.clone().or_else(|| read.next()).ok_or(io::ErrorKind::InvalidData)?;
@@ -126,7 +134,7 @@ impl Reading {
         self.first_whole && self.stored.chunks.is_empty()
     }
 
-    /// Takes bytes if they fit. False if nothing can follow.
+    /// Adds bytes if they fit. False if nothing more can follow.
     fn push(&mut self, bytes: Bytes, first: Offset, last: Offset) -> bool {
         if bytes.len() as u64 > self.left() && !self.must() {
             return false;
@@ -138,7 +146,7 @@ impl Reading {
         true
     }
 
-    /// Reads as much of a part as fits. False if there is more in it.
+    /// Reads as much of a part as fits. False if the part holds more.
     fn part(&mut self, part: &RunPart, from: Offset, to: Offset, haste: Haste) -> io::Result<bool> {
         let max_bytes = usize::try_from(self.left()).unwrap_or(usize::MAX);
         let wanted = Wanted { from, to, max_bytes, first_whole: self.must() };
@@ -161,7 +169,7 @@ fn recent(reader: &LogReader, source: &Source) -> Option<Bytes> {
     }
 }
 
-/// The batch of a marker as clients see it.
+/// The control batch of a transaction marker, as clients see it.
 pub(crate) fn marker_bytes(marker: &Marker, offset: i64) -> Option<Bytes> {
     let end = EndMarker {
         commit: marker.commit,

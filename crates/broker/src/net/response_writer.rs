@@ -1,6 +1,6 @@
-//! Writes answers to a socket, without joining their chunks.
+//! Writes responses to a socket without joining their chunks.
 
-use super::Hold;
+use super::ResponseCharge;
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -9,17 +9,18 @@ use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// How much must be accepted within the time given to [`Outbox::flush`].
+/// Bytes that the client must read within the time given to [`ResponseWriter::flush`].
 const STALL_STEP: usize = 64 << 10;
-/// How long a peer may take before chunks are copied, so that what they are parts of can be freed.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Chunks handed to the kernel at once.
+/// A client that takes longer than this is slow: its chunks are copied, so that the larger buffers they are slices of can be
+/// freed, and it is disconnected if another response waits for memory.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
+/// Chunks in one system call.
 const SLICES: usize = 256;
 
-/// Why an answer could not be written.
+/// Why a response could not be written.
 #[derive(Debug, Error)]
-pub(crate) enum Undelivered {
-    #[error("the peer accepted too little of an answer within {} s, {left} bytes are left", .stall.as_secs())]
+pub(crate) enum WriteError {
+    #[error("the client read too little of a response within {} s, {left} bytes are left", .stall.as_secs())]
     Stalled { left: usize, stall: Duration },
     #[error("writing failed: {0}")]
     Io(#[from] io::Error),
@@ -27,53 +28,54 @@ pub(crate) enum Undelivered {
 
 /// The writing half of a connection.
 #[derive(Debug)]
-pub(crate) struct Outbox<W> {
+pub(crate) struct ResponseWriter<W> {
     sink: W,
     chunks: VecDeque<Bytes>,
+    /// Bytes in `chunks`.
     left: usize,
-    holds: Vec<Hold>,
+    charges: Vec<ResponseCharge>,
 }
 
-impl<W: AsyncWrite + Unpin> Outbox<W> {
-    pub(crate) fn new(sink: W) -> Outbox<W> {
-        Outbox { sink, chunks: VecDeque::new(), left: 0, holds: Vec::new() }
+impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
+    pub(crate) fn new(sink: W) -> ResponseWriter<W> {
+        ResponseWriter { sink, chunks: VecDeque::new(), left: 0, charges: Vec::new() }
     }
 
-    /// Takes an answer to be written by the next [`Outbox::flush`].
-    pub(crate) fn push(&mut self, chunks: Vec<Bytes>, hold: Option<Hold>) {
-        self.holds.extend(hold);
+    /// Queues a response, which the next [`ResponseWriter::flush`] writes.
+    pub(crate) fn push(&mut self, chunks: Vec<Bytes>, charge: Option<ResponseCharge>) {
+        self.charges.extend(charge);
         for chunk in chunks.into_iter().filter(|chunk| !chunk.is_empty()) {
             self.left += chunk.len();
             self.chunks.push_back(chunk);
         }
     }
 
-    /// Writes all that was pushed; `stall` is how long the peer may take for each 64 KiB, or [`PATIENCE`] if others wait for what
-    /// it holds.
-    pub(crate) async fn flush(&mut self, stall: Duration) -> Result<(), Undelivered> {
+    /// Writes all queued responses. The client must read 64 KiB in each `stall`, or in each [`SLOW_AFTER`] if another response
+    /// waits for memory.
+    pub(crate) async fn flush(&mut self, stall: Duration) -> Result<(), WriteError> {
         let mut waited = Duration::ZERO;
         while self.left > 0 {
             let goal = self.left.saturating_sub(STALL_STEP);
-            let patience = PATIENCE.min(stall.saturating_sub(waited));
-            if let Ok(written) = timeout(patience, self.write_down_to(goal)).await {
+            let span = SLOW_AFTER.min(stall.saturating_sub(waited));
+            if let Ok(written) = timeout(span, self.write_down_to(goal)).await {
                 written?;
                 waited = Duration::ZERO;
                 continue;
             }
             if waited.is_zero() {
-                self.let_go();
+                self.copy_chunks();
             }
-            waited += patience;
-            if waited >= stall || self.holds.iter().any(Hold::is_wanted) {
-                return Err(Undelivered::Stalled { left: self.left, stall: waited });
+            waited += span;
+            if waited >= stall || self.charges.iter().any(ResponseCharge::has_waiting) {
+                return Err(WriteError::Stalled { left: self.left, stall: waited });
             }
         }
-        self.holds.clear();
+        self.charges.clear();
         Ok(())
     }
 
-    /// Copies what is left: chunks may be small parts of large buffers, which a slow peer must not keep in memory.
-    fn let_go(&mut self) {
+    /// Copies the remaining chunks. They may be small slices of large buffers, which a slow client must not keep in memory.
+    fn copy_chunks(&mut self) {
         for chunk in &mut self.chunks {
             *chunk = Bytes::copy_from_slice(chunk);
         }
@@ -119,13 +121,13 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(100);
         let chunks: Vec<Bytes> = (0..200u8).map(|n| Bytes::from(vec![n; usize::from(n)])).collect();
         let expected = chunks.concat();
-        let mut outbox = Outbox::new(near);
-        outbox.push(chunks, None);
+        let mut writer = ResponseWriter::new(near);
+        writer.push(chunks, None);
         let mut got = Vec::new();
         let (flushed, _) = tokio::join!(
             async {
-                let flushed = outbox.flush(Duration::from_secs(60)).await;
-                drop(outbox);
+                let flushed = writer.flush(Duration::from_secs(60)).await;
+                drop(writer);
                 flushed
             },
             far.read_to_end(&mut got)
@@ -135,11 +137,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_accepts_nothing_is_given_up() {
+    async fn a_client_that_reads_nothing_is_disconnected() {
         let (near, _far) = tokio::io::duplex(10);
-        let mut outbox = Outbox::new(near);
-        outbox.push(vec![Bytes::from_static(&[1; 25])], None);
-        let error = outbox.flush(Duration::from_secs(7)).await.unwrap_err();
-        assert!(matches!(error, Undelivered::Stalled { left: 15, .. }), "{error}");
+        let mut writer = ResponseWriter::new(near);
+        writer.push(vec![Bytes::from_static(&[1; 25])], None);
+        let error = writer.flush(Duration::from_secs(7)).await.unwrap_err();
+        assert!(matches!(error, WriteError::Stalled { left: 15, .. }), "{error}");
     }
 }

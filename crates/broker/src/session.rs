@@ -1,0 +1,73 @@
+//! The session of a connection: the listener that accepted it, the client's address, and what the client says of itself.
+
+use ottla_wire::Text;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The address that clients are told to connect to (`advertised.listeners`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advertised {
+    /// A host name or an IP address.
+    pub host: String,
+    /// The port. 0 is for a listener that is not bound yet.
+    pub port: u16,
+}
+
+impl Advertised {
+    /// The same host, with the port of the bound address if the port is 0.
+    #[must_use]
+    pub fn bound_to(self, address: SocketAddr) -> Advertised {
+        let port = if self.port == 0 { address.port() } else { self.port };
+        Advertised { port, ..self }
+    }
+}
+
+/// A listener as its clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listener {
+    /// Its name in `listeners`.
+    pub(crate) name: &'static str,
+    /// The address that clients of this listener are told to connect to (S-13).
+    pub(crate) advertised: Advertised,
+}
+
+impl Listener {
+    /// The one kind of listener that is served: no encryption, no authentication.
+    pub(crate) fn plaintext(advertised: Advertised) -> Listener {
+        Listener { name: "PLAINTEXT", advertised }
+    }
+}
+
+/// What the APIs know of the connection that a request came through.
+///
+/// The connection owns it. Each request gets the session of the moment at which it began, and keeps it while it waits (S-02). The
+/// principal that security adds belongs here too.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    /// The listener that accepted the connection.
+    pub(crate) listener: Arc<Listener>,
+    /// The client's address.
+    pub(crate) peer: SocketAddr,
+    /// The client id of the last request header; empty if the header has none.
+    pub(crate) client_id: Text,
+}
+
+impl Session {
+    pub(crate) fn new(listener: Arc<Listener>, peer: SocketAddr) -> Session {
+        Session { listener, peer, client_id: Text::from_static("") }
+    }
+
+    /// The address that this client is told to connect to.
+    pub(crate) fn advertised(&self) -> &Advertised {
+        &self.listener.advertised
+    }
+
+    /// Notes the client id of a request header. Requests under way keep the session that they began with.
+    pub(crate) fn set_client_id(session: &mut Arc<Session>, client_id: Option<&Text>) {
+        let client_id = client_id.map_or("", |id| id);
+        if session.client_id != client_id {
+            // A copy: a slice of the frame would keep the whole frame in memory.
+            Arc::make_mut(session).client_id = Text::from(client_id);
+        }
+    }
+}
