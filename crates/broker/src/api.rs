@@ -71,9 +71,7 @@ use crate::session::Session;
 use authorization::Check::{Any, Cluster, Later, Named, When};
 use authorization::{Check, NamesGroups, NamesTopics, NamesTransactionalIds};
 use dispatch::Row;
-use ottla_core::catalog::CatalogAnswer;
 use ottla_core::partition::Isolation;
-use ottla_core::{Answer, Input, Ticket};
 use ottla_wire::{ApiKey, Request, Response, Versions, messages};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -117,9 +115,6 @@ pub(crate) enum Broken {
     /// No id can be drawn.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    /// The shard answered another question.
-    #[error("the shard answered another question, which is a bug in the broker")]
-    OtherAnswer,
 }
 
 /// The isolation level of a reader. Every level except 1 is 0, as in Kafka.
@@ -268,17 +263,6 @@ apis! {
 /// ApiVersions shows clients the same range, except for Produce (T-08).
 pub fn served_versions(key: ApiKey) -> Option<Versions> {
     APIS.iter().find(|api| api.key == key).map(Row::served)
-}
-
-/// Asks the catalog.
-async fn ask_catalog(
-    ctx: &Context,
-    make: impl FnOnce(Ticket) -> Input + Send + 'static,
-) -> Result<CatalogAnswer, Broken> {
-    match ctx.host.ask(make).await? {
-        Answer::Catalog(answer) => Ok(answer),
-        _ => Err(Broken::OtherAnswer),
-    }
 }
 
 /// Separates the items whose name occurs once from the names that occur more often.

@@ -11,6 +11,7 @@ mod rewrite;
 mod seat;
 mod snapshots;
 mod space;
+mod submission;
 mod tail;
 mod thread;
 mod waiting;
@@ -23,9 +24,11 @@ pub use watch::{Watch, Watchers};
 
 use crate::Metrics;
 use crate::trace::{Notes, Stage};
-use ottla_core::{Answer, Input, Shard, Ticket};
+use ottla_core::ops::{Produce, ProduceReply};
+use ottla_core::{Command, Shard};
 use ottla_types::{LogPosition, Millis};
 use std::sync::Arc;
+use submission::{ProduceSubmission, Submission, Submitted};
 use tokio::sync::oneshot;
 
 /// The host gives no answer: it has stopped, its log failed, or the log refused a record of this question because the disk is
@@ -39,16 +42,15 @@ pub struct HostGone;
 #[error("the disk has no room for more data")]
 pub struct NoRoom;
 
-/// The answer to an input that brings data.
+/// The outcome of a Produce that was put to the core.
 #[derive(Debug)]
-pub struct Offered {
-    /// The answer.
-    pub answer: Answer,
-    /// Whoever brought the data should bring no more for so long.
+pub struct ProduceOutcome {
+    /// A result for each batch, in order.
+    pub results: ProduceReply,
+    /// How long the connection should send no more data.
     pub mute: Millis,
 }
 
-type MakeInput = Box<dyn FnOnce(Ticket) -> Input + Send>;
 type Deliver = Box<dyn FnOnce() + Send>;
 type ReadShard = Box<dyn FnOnce(&Shard, Millis) -> Deliver + Send>;
 type PeekShard = Box<dyn FnOnce(&Shard, Millis, &mut Watchers) + Send>;
@@ -56,10 +58,10 @@ type PeekShard = Box<dyn FnOnce(&Shard, Millis, &mut Watchers) + Send>;
 /// Where the stages of a request are noted that is traced.
 type Traced = Option<Arc<Notes>>;
 
-/// What reaches the machine.
-enum Command {
-    Ask(MakeInput, oneshot::Sender<Answer>, Traced),
-    Offer(MakeInput, oneshot::Sender<Result<Offered, NoRoom>>, Traced),
+/// Everything that reaches the state machine.
+enum Message {
+    Submit(Box<dyn Submission>, Traced),
+    Produce(Box<ProduceSubmission>),
     Read(ReadShard, Traced),
     Peek(PeekShard),
     Durable(LogPosition),
@@ -78,7 +80,7 @@ enum Command {
 /// A handle to the host of a shard. Commands take effect in the order of their first poll.
 #[derive(Clone, Debug)]
 pub struct Host {
-    commands: seat::Mailbox,
+    mailbox: seat::Mailbox,
     metrics: Arc<Metrics>,
     traced: Traced,
 }
@@ -89,28 +91,25 @@ impl Host {
         Host { traced: Some(notes), ..self.clone() }
     }
 
-    /// Puts an input to the core; the answer arrives when everything it rests on is durable.
+    /// Submits a command to the core. Its reply arrives when everything that the reply rests on is durable.
     ///
     /// # Errors
     /// The host is gone.
-    pub async fn ask(&self, make: impl FnOnce(Ticket) -> Input + Send + 'static) -> Result<Answer, HostGone> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Command::Ask(Box::new(make), answer, self.asked()))?;
-        answered.await.map_err(|_| HostGone)
+    pub async fn submit<C: Command>(&self, command: C) -> Result<C::Reply, HostGone> {
+        let (caller, reply) = oneshot::channel();
+        self.send(Message::Submit(Box::new(Submitted { command, caller }), self.asked()))?;
+        reply.await.map_err(|_| HostGone)
     }
 
-    /// As [`Host::ask`], for an input that brings data: it waits for room in the tail of the log, and is refused when the disk is
-    /// full.
+    /// Submits a Produce to the core. Unlike [`Host::submit`], it waits for room in the tail of the log, and fails with [`NoRoom`]
+    /// when the disk is full.
     ///
     /// # Errors
     /// The host is gone.
-    pub async fn offer(
-        &self,
-        make: impl FnOnce(Ticket) -> Input + Send + 'static,
-    ) -> Result<Result<Offered, NoRoom>, HostGone> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Command::Offer(Box::new(make), answer, self.asked()))?;
-        answered.await.map_err(|_| HostGone)
+    pub async fn produce(&self, produce: Produce) -> Result<Result<ProduceOutcome, NoRoom>, HostGone> {
+        let (caller, outcome) = oneshot::channel();
+        self.send(Message::Produce(Box::new(ProduceSubmission { produce, caller, traced: self.asked() })))?;
+        outcome.await.map_err(|_| HostGone)
     }
 
     /// Looks at the core; what was seen arrives when everything it rests on is durable.
@@ -126,7 +125,7 @@ impl Host {
             let result = look(shard, now);
             Box::new(move || drop(seen.send(result)))
         });
-        self.send(Command::Read(look, self.asked()))?;
+        self.send(Message::Read(look, self.asked()))?;
         arrived.await.map_err(|_| HostGone)
     }
 
@@ -141,7 +140,7 @@ impl Host {
     ) -> Result<R, HostGone> {
         let (seen, arrived) = oneshot::channel();
         let traced = self.asked();
-        self.send(Command::Peek(Box::new(move |shard, now, watchers| {
+        self.send(Message::Peek(Box::new(move |shard, now, watchers| {
             let result = look(shard, now, watchers);
             reach(&traced, Stage::Judged);
             drop(seen.send(result));
@@ -163,7 +162,7 @@ impl Host {
     /// The host is gone.
     pub async fn snapshot(&self) -> Result<(), HostGone> {
         let (done, written) = oneshot::channel();
-        self.send(Command::Snapshot(done))?;
+        self.send(Message::Snapshot(done))?;
         written.await.map_err(|_| HostGone)
     }
 
@@ -175,7 +174,7 @@ impl Host {
     /// Asks the host to stop: what was appended becomes durable, answers that wait for it leave, then the thread ends.
     pub fn stop(&self) {
         // A host that is gone has stopped.
-        let _ = self.send(Command::Stop);
+        let _ = self.send(Message::Stop);
     }
 
     /// A question is about to be put: notes it if the request is traced.
@@ -184,8 +183,8 @@ impl Host {
         self.traced.clone()
     }
 
-    fn send(&self, command: Command) -> Result<(), HostGone> {
-        self.commands.send(command)
+    fn send(&self, message: Message) -> Result<(), HostGone> {
+        self.mailbox.send(message)
     }
 }
 

@@ -3,9 +3,8 @@
 
 use ottla_broker::host::{self, Host, HostGone, HostOptions, Snapshots, Started};
 use ottla_broker::{Advertised, Context, ContextOptions, Server};
-use ottla_core::catalog::{CatalogAnswer, CreateTopics, DeleteTopics, NewTopic, TopicRef};
+use ottla_core::catalog::{CreateTopics, CreateTopicsReply, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
-use ottla_core::{Answer, Input};
 use ottla_store::testing::{Fault, FaultMedium};
 use ottla_store::{Medium, MediumFile, MemoryMedium, Options};
 use ottla_types::TopicId;
@@ -115,23 +114,20 @@ fn start(medium: Arc<dyn Medium>) -> Started {
     host::start(medium, options).unwrap()
 }
 
-fn create(host: &Host, name: &str) -> impl Future<Output = Result<Answer, HostGone>> + use<> {
+fn create(host: &Host, name: &str) -> impl Future<Output = Result<CreateTopicsReply, HostGone>> + use<> {
     let (host, name) = (host.clone(), name.to_owned());
     let mut id = [0; 16];
     id[..name.len()].copy_from_slice(name.as_bytes());
     async move {
-        let make = move |ticket| {
-            let topic = NewTopic {
-                name,
-                id: TopicId(id),
-                partitions: 1,
-                replication_factor: 1,
-                assignments: Vec::new(),
-                configs: BTreeMap::new(),
-            };
-            Input::CreateTopics(CreateTopics { ticket, topics: vec![topic], validate_only: false })
+        let topic = NewTopic {
+            name,
+            id: TopicId(id),
+            partitions: 1,
+            replication_factor: 1,
+            assignments: Vec::new(),
+            configs: BTreeMap::new(),
         };
-        host.ask(make).await
+        host.submit(CreateTopics { topics: vec![topic], validate_only: false }).await
     }
 }
 
@@ -160,10 +156,7 @@ async fn t_250_an_answer_waits_for_the_sync() {
     let mut seen = Box::pin(topics(&host));
     assert!(waits(&host, &mut seen).await, "the read showed what was not durable");
     medium.shut(false);
-    let Ok(Answer::Catalog(CatalogAnswer::Created(results))) = created.await else {
-        panic!("another answer")
-    };
-    assert!(results[0].is_ok());
+    assert!(created.await.unwrap()[0].is_ok());
     assert_eq!(seen.await, 1);
     host.stop();
     started.thread.join().unwrap();
@@ -281,9 +274,7 @@ async fn a_deletion_is_not_shown_before_it_is_durable() {
     medium.shut(true);
     let topics = vec![TopicRef::Name("a".to_owned())];
     let deleting = host.clone();
-    let deleted = tokio::spawn(async move {
-        deleting.ask(|ticket| Input::DeleteTopics(DeleteTopics { ticket, topics })).await
-    });
+    let deleted = tokio::spawn(async move { deleting.submit(DeleteTopics { topics }).await });
     while host.peek(|shard, _, _| shard.catalog().topics().count()).await.unwrap() > 0 {
         tokio::task::yield_now().await;
     }

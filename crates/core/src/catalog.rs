@@ -6,8 +6,9 @@ mod ask;
 mod judge;
 
 pub use ask::{
-    AlterConfigs, CatalogAnswer, ConfigChange, ConfigOp, ConfigTarget, CreatePartitions, CreateTopics,
-    DeleteTopics, NewTopic, TopicError, TopicRef, TopicResult,
+    AlterConfigs, AlterConfigsReply, CatalogCommand, ConfigChange, ConfigOp, ConfigTarget, CreatePartitions,
+    CreatePartitionsReply, CreateTopics, CreateTopicsReply, DeleteTopics, DeleteTopicsReply, NewTopic,
+    TopicError, TopicRef, TopicResult,
 };
 pub use judge::check_name;
 

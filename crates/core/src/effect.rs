@@ -1,59 +1,96 @@
-//! What a step hands to the host: records to append, replies to send, readers to wake.
+//! What a step gives to the host: records to append, replies to send, readers to wake.
 
-use crate::catalog::CatalogAnswer;
-use crate::group::GroupAnswer;
-use crate::offsets::OffsetAnswer;
-use crate::ops::{Appended, DeleteRecordsError, MarkerError, NotOpen, ProduceError};
-use crate::refusal::Refused;
-use crate::transaction::{EndError, InitError, TransactionError};
+use ottla_types::TopicPartition;
 use ottla_types::record::LogRecord;
-use ottla_types::{Offset, ProducerEpoch, ProducerId, TopicPartition};
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
 
-/// The host's name for a request that waits for its answer.
+/// Number of a command that awaits its reply, unique while the process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub u64);
+pub struct TicketId(pub u64);
 
-/// One thing for the host to do, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Append this to the log, then apply it.
-    Append(LogRecord),
-    /// Answer a request once everything appended so far is durable.
-    Reply {
-        /// The request.
-        ticket: Ticket,
-        /// Its answer.
-        answer: Answer,
-    },
-    /// More of this partition can be read: its high watermark or last stable offset moved.
-    Advanced(TopicPartition),
+/// The right to reply to one command, with a value of type `R`.
+pub struct Ticket<R> {
+    id: TicketId,
+    reply: PhantomData<fn() -> R>,
 }
 
-/// The answer to an input, one variant for each kind of question.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// To the catalog's inputs.
-    Catalog(CatalogAnswer),
-    /// To Produce: a result for each batch, in order.
-    Produced(Vec<Result<Appended, Refused<ProduceError>>>),
-    /// To InitProducerId.
-    ProducerId(Result<(ProducerId, ProducerEpoch), Refused<InitError>>),
-    /// To AddPartitionsToTxn: a result for each partition, in order.
-    PartitionsInTransaction(Vec<Result<(), Refused<TransactionError>>>),
-    /// To AddOffsetsToTxn.
-    OffsetsInTransaction(Result<(), Refused<TransactionError>>),
-    /// To EndTxn: producer id and epoch of the client's next transaction.
-    TransactionEnded(Result<(ProducerId, ProducerEpoch), Refused<EndError>>),
-    /// To WriteTxnMarkers: for each marker a result for each partition, in order.
-    MarkersWritten(Vec<Vec<Result<(), Refused<MarkerError>>>>),
-    /// To AbortTransaction.
-    TransactionAborted(Result<(), NotOpen>),
-    /// To DeleteRecords: for each partition the first offset that can be read afterwards, in order.
-    RecordsDeleted(Vec<Result<Offset, DeleteRecordsError>>),
-    /// To the inputs of groups.
-    Group(GroupAnswer),
-    /// To the inputs of offsets.
-    Offsets(OffsetAnswer),
+impl<R: Send + 'static> Ticket<R> {
+    /// The ticket with this number. The host gives each number to one command only.
+    pub fn new(id: TicketId) -> Ticket<R> {
+        Ticket { id, reply: PhantomData }
+    }
+
+    /// The number, which [`Reply::ticket`] repeats.
+    pub fn id(self) -> TicketId {
+        self.id
+    }
+
+    /// The value of the reply to this ticket's command.
+    ///
+    /// # Errors
+    /// The reply belongs to another ticket, and is given back.
+    pub fn open(self, reply: Reply) -> Result<R, Reply> {
+        let Reply { ticket, value } = reply;
+        if ticket != self.id {
+            return Err(Reply { ticket, value });
+        }
+        // `Effects::reply` is the only maker of replies and takes the type from the ticket, so this cannot fail either.
+        value.downcast().map(|value| *value).map_err(|value| Reply { ticket, value })
+    }
+}
+
+impl<R> Clone for Ticket<R> {
+    fn clone(&self) -> Ticket<R> {
+        *self
+    }
+}
+
+impl<R> Copy for Ticket<R> {}
+
+impl<R> PartialEq for Ticket<R> {
+    fn eq(&self, other: &Ticket<R>) -> bool {
+        self.id == other.id
+    }
+}
+
+impl<R> Eq for Ticket<R> {}
+
+impl<R> fmt::Debug for Ticket<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ticket({})", self.id.0)
+    }
+}
+
+/// The reply to a command. [`Ticket::open`] gives its value.
+pub struct Reply {
+    ticket: TicketId,
+    value: Box<dyn Any + Send>,
+}
+
+impl Reply {
+    /// The ticket of the command.
+    pub fn ticket(&self) -> TicketId {
+        self.ticket
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
+}
+
+/// One thing for the host to do, in order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Append this record to the log, then apply it.
+    Append(LogRecord),
+    /// Send this reply once everything appended so far is durable.
+    Reply(Reply),
+    /// More of this partition can be read: its high watermark or last stable offset moved.
+    Advanced(TopicPartition),
 }
 
 /// The effects of one or more steps, in order.
@@ -68,9 +105,9 @@ impl Effects {
         self.queue.push(Effect::Append(record));
     }
 
-    /// Answers a request.
-    pub fn reply(&mut self, ticket: Ticket, answer: Answer) {
-        self.queue.push(Effect::Reply { ticket, answer });
+    /// Replies to a command.
+    pub fn reply<R: Send + 'static>(&mut self, ticket: Ticket<R>, reply: R) {
+        self.queue.push(Effect::Reply(Reply { ticket: ticket.id, value: Box::new(reply) }));
     }
 
     /// Wakes the readers of a partition.

@@ -18,16 +18,18 @@ mod sync;
 mod view;
 
 pub use ask::{
-    DeleteGroupError, DeleteGroups, GroupAnswer, Heartbeat, HeartbeatError, JoinError, JoinGroup,
-    JoinRefusal, Joined, JoinedMember, LeaveError, LeaveGroup, LeavingMember, MemberError, MemberRef,
-    SyncError, SyncGroup, Synced,
+    DeleteGroupError, DeleteGroups, DeleteGroupsReply, GroupCommand, Heartbeat, HeartbeatError,
+    HeartbeatReply, JoinError, JoinGroup, JoinGroupReply, JoinRefusal, Joined, JoinedMember, LeaveError,
+    LeaveGroup, LeaveGroupReply, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup, SyncGroupReply,
+    Synced,
 };
 pub use heartbeat::CommitFencing;
 pub use view::{GroupListing, GroupState, GroupView, MemberView};
 
 use crate::config::Settings;
-use crate::effect::{Answer, Effects, Ticket};
+use crate::effect::{Effects, Ticket, TicketId};
 use crate::refusal::{Facts, Refused};
+use member::Member;
 use ottla_types::record::{CommittedOffset, GroupDeleted, GroupUpdated, LogRecord};
 use ottla_types::{Millis, TopicPartition};
 use state::{Group, Rules, Turn};
@@ -92,73 +94,85 @@ impl Groups {
         self.groups.get(group_id).map(Group::describe)
     }
 
-    pub(crate) fn join(&mut self, now: Millis, ask: JoinGroup, out: &mut Effects) {
+    /// Judges a command. The replies to JoinGroup and SyncGroup may come from a later step.
+    pub(crate) fn step(&mut self, now: Millis, command: GroupCommand, out: &mut Effects) {
+        match command {
+            GroupCommand::JoinGroup(command, ticket) => self.join(now, command, ticket, out),
+            GroupCommand::SyncGroup(command, ticket) => self.sync(now, command, ticket, out),
+            GroupCommand::Heartbeat(command, ticket) => out.reply(ticket, self.heartbeat(now, &command)),
+            GroupCommand::LeaveGroup(command, ticket) => {
+                let reply = self.leave(now, &command, out);
+                out.reply(ticket, reply);
+            }
+            GroupCommand::DeleteGroups(command, ticket) => {
+                let reply = self.delete(command, out);
+                out.reply(ticket, reply);
+            }
+        }
+    }
+
+    fn join(&mut self, now: Millis, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, out: &mut Effects) {
         self.start_sessions(now);
         let mut turn = Turn { now, rules: self.rules, out };
         if ask.group_id.is_empty() {
-            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::InvalidGroupId);
+            return turn.refuse_join(ticket, &ask.member_id, JoinError::InvalidGroupId);
         }
         if !(self.rules.min_session..=self.rules.max_session).contains(&ask.session_timeout) {
             let (least, most) = (self.rules.min_session.0, self.rules.max_session.0);
             let facts = Facts::Bounds { given: ask.session_timeout.0, least, most };
             let refused = Refused::on(JoinError::InvalidSessionTimeout, facts);
-            return turn.refuse_join(ask.ticket, &ask.member_id, refused);
+            return turn.refuse_join(ticket, &ask.member_id, refused);
         }
         let known = self.groups.contains_key(&ask.group_id);
         if !known && !ask.member_id.is_empty() {
-            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::UnknownMember);
+            return turn.refuse_join(ticket, &ask.member_id, JoinError::UnknownMember);
         }
         if let Err(refused) = self.count(member::size(&ask.protocols), JoinError::NoMemory) {
-            return turn.refuse_join(ask.ticket, &ask.member_id, refused);
+            return turn.refuse_join(ticket, &ask.member_id, refused);
         }
         if !known {
             self.groups.insert(ask.group_id.clone(), Group::new(&ask.group_id));
         }
         let group_id = ask.group_id.clone();
-        self.with(&group_id, |group| group.join(ask, &mut turn));
+        self.with(&group_id, |group| group.join(ask, ticket, &mut turn));
     }
 
-    pub(crate) fn sync(&mut self, now: Millis, ask: SyncGroup, out: &mut Effects) {
+    fn sync(&mut self, now: Millis, ask: SyncGroup, ticket: Ticket<SyncGroupReply>, out: &mut Effects) {
         self.start_sessions(now);
         let mut turn = Turn { now, rules: self.rules, out };
         let group_id = ask.member.group_id.clone();
         if group_id.is_empty() {
-            return turn.answer_sync(ask.ticket, Err(SyncError::InvalidGroupId.into()));
+            return turn.reply_sync(ticket, Err(SyncError::InvalidGroupId.into()));
         }
         let assigned = ask.assignments.iter().map(|(_, bytes)| bytes.len()).sum();
         if let Err(refused) = self.count(assigned, SyncError::NoMemory) {
-            return turn.answer_sync(ask.ticket, Err(refused));
+            return turn.reply_sync(ticket, Err(refused));
         }
-        let ticket = ask.ticket;
-        if self.with(&group_id, |group| group.sync(ask, &mut turn)).is_none() {
-            turn.answer_sync(ticket, Err(SyncError::UnknownMember.into()));
+        if self.with(&group_id, |group| group.sync(ask, ticket, &mut turn)).is_none() {
+            turn.reply_sync(ticket, Err(SyncError::UnknownMember.into()));
         }
     }
 
-    pub(crate) fn heartbeat(&mut self, now: Millis, ask: &Heartbeat, out: &mut Effects) {
+    fn heartbeat(&mut self, now: Millis, ask: &Heartbeat) -> HeartbeatReply {
         self.start_sessions(now);
-        let result = if ask.member.group_id.is_empty() {
-            Err(HeartbeatError::InvalidGroupId.into())
-        } else {
-            let judged = self.with(&ask.member.group_id, |group| group.heartbeat(now, &ask.member));
-            judged.unwrap_or(Err(HeartbeatError::UnknownMember.into()))
-        };
-        out.reply(ask.ticket, Answer::Group(GroupAnswer::Heartbeat(result)));
+        if ask.member.group_id.is_empty() {
+            return Err(HeartbeatError::InvalidGroupId.into());
+        }
+        let judged = self.with(&ask.member.group_id, |group| group.heartbeat(now, &ask.member));
+        judged.unwrap_or(Err(HeartbeatError::UnknownMember.into()))
     }
 
-    pub(crate) fn leave(&mut self, now: Millis, ask: &LeaveGroup, out: &mut Effects) {
+    fn leave(&mut self, now: Millis, ask: &LeaveGroup, out: &mut Effects) -> LeaveGroupReply {
         self.start_sessions(now);
+        if ask.group_id.is_empty() {
+            return Err(LeaveError::InvalidGroupId);
+        }
         let mut turn = Turn { now, rules: self.rules, out };
-        let result = if ask.group_id.is_empty() {
-            Err(LeaveError::InvalidGroupId)
-        } else {
-            let left = self.with(&ask.group_id, |group| group.leave(&ask.members, &mut turn));
-            left.ok_or(LeaveError::UnknownGroup)
-        };
-        turn.answer(ask.ticket, GroupAnswer::Left(result));
+        let results = self.with(&ask.group_id, |group| group.leave(&ask.members, &mut turn));
+        results.ok_or(LeaveError::UnknownGroup)
     }
 
-    pub(crate) fn delete(&mut self, ask: DeleteGroups, out: &mut Effects) {
+    fn delete(&self, ask: DeleteGroups, out: &mut Effects) -> DeleteGroupsReply {
         let mut results = Vec::with_capacity(ask.groups.len());
         for group_id in ask.groups {
             let judged = match self.groups.get(&group_id) {
@@ -171,7 +185,7 @@ impl Groups {
             }
             results.push(judged);
         }
-        out.reply(ask.ticket, Answer::Group(GroupAnswer::Deleted(results)));
+        results
     }
 
     /// Judges who may commit offsets, plainly or in a transaction (T-165). A plain commit of a member renews its session.
@@ -236,14 +250,13 @@ impl Groups {
 
     /// The log refused a record of the last step. A group that decided what was not stored is again as its last stored
     /// generation left it, as after a restart; returns whose requests it had held.
-    pub(crate) fn refused(&mut self) -> Vec<Ticket> {
+    pub(crate) fn refused(&mut self) -> Vec<TicketId> {
         let undone = self.groups.extract_if(.., |_, group| group.unapplied > 0);
         let undone: Vec<(String, Group)> = undone.collect();
         let mut waiting = Vec::new();
         for (group_id, group) in undone {
             group.next.map(|at| self.timers.remove(&(at, group_id)));
-            waiting
-                .extend(group.members.values().flat_map(|member| [member.joining, member.syncing]).flatten());
+            waiting.extend(group.members.values().flat_map(Member::tickets));
             if let Some(stored) = &group.stored {
                 self.apply_updated(stored);
             }

@@ -1,55 +1,82 @@
-//! Everything a shard can be asked or told.
+//! Everything that [`crate::Shard::step`] takes: time, durability, and the commands of each state machine.
 
-use crate::{catalog, group, offsets, ops, partition};
+use crate::catalog::{self, CatalogCommand};
+use crate::effect::Ticket;
+use crate::group::{self, GroupCommand};
+use crate::offsets::{self, OffsetCommand};
+use crate::ops::{self, PartitionCommand, TransactionCommand};
 use ottla_types::LogPosition;
 
 /// One event for [`crate::Shard::step`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Time went by: [`crate::Shard::deadline`] was reached.
+    /// [`crate::Shard::deadline`] was reached.
     Tick,
     /// Everything in the log before this position is durable.
     Durable(LogPosition),
-    /// CreateTopics, or a topic created by Metadata.
-    CreateTopics(catalog::CreateTopics),
-    /// DeleteTopics.
-    DeleteTopics(catalog::DeleteTopics),
-    /// CreatePartitions.
-    CreatePartitions(catalog::CreatePartitions),
-    /// IncrementalAlterConfigs and AlterConfigs.
-    AlterConfigs(catalog::AlterConfigs),
-    /// Produce.
-    Produce(ops::Produce),
-    /// InitProducerId.
-    InitProducerId(ops::InitProducerId),
-    /// AddPartitionsToTxn, one transaction of it.
-    AddPartitionsToTxn(ops::AddPartitionsToTxn),
-    /// AddOffsetsToTxn.
-    AddOffsetsToTxn(ops::AddOffsetsToTxn),
-    /// EndTxn.
-    EndTxn(ops::EndTxn),
-    /// WriteTxnMarkers.
-    WriteTxnMarkers(ops::WriteTxnMarkers),
-    /// An administrator ends an open transaction.
-    AbortTransaction(ops::AbortTransaction),
-    /// DeleteRecords.
-    DeleteRecords(ops::DeleteRecords),
-    /// JoinGroup.
-    JoinGroup(group::JoinGroup),
-    /// SyncGroup.
-    SyncGroup(group::SyncGroup),
-    /// Heartbeat.
-    Heartbeat(group::Heartbeat),
-    /// LeaveGroup.
-    LeaveGroup(group::LeaveGroup),
-    /// DeleteGroups.
-    DeleteGroups(group::DeleteGroups),
-    /// OffsetCommit.
-    CommitOffsets(offsets::CommitOffsets),
-    /// TxnOffsetCommit.
-    StageOffsets(offsets::StageOffsets),
-    /// OffsetDelete.
-    DeleteOffsets(offsets::DeleteOffsets),
-    /// Parts were written to runs.
-    InstallParts(partition::InstallParts),
+    /// A command for the topics and the configuration.
+    Catalog(CatalogCommand),
+    /// A command for partitions.
+    Partitions(PartitionCommand),
+    /// A command for transactional ids and producer ids.
+    Transactions(TransactionCommand),
+    /// A command for consumer groups.
+    Groups(GroupCommand),
+    /// A command for the offsets of groups.
+    Offsets(OffsetCommand),
+}
+
+/// A command, and the type of the reply that every step with it leads to, at once or later.
+pub trait Command: Sized + Send + 'static {
+    /// The reply.
+    type Reply: Send + 'static;
+
+    /// The input that carries this command; the reply goes to `ticket`.
+    fn into_input(self, ticket: Ticket<Self::Reply>) -> Input;
+}
+
+/// Gives each command its reply and its place in the inputs of its machine.
+macro_rules! commands {
+    ($($input:ident($machine:ident) { $($module:ident::$command:ident -> $reply:ident,)* })*) => {$($(
+        impl Command for $module::$command {
+            type Reply = $module::$reply;
+
+            fn into_input(self, ticket: Ticket<Self::Reply>) -> Input {
+                Input::$input($machine::$command(self, ticket))
+            }
+        }
+    )*)*};
+}
+
+commands! {
+    Catalog(CatalogCommand) {
+        catalog::CreateTopics -> CreateTopicsReply,
+        catalog::DeleteTopics -> DeleteTopicsReply,
+        catalog::CreatePartitions -> CreatePartitionsReply,
+        catalog::AlterConfigs -> AlterConfigsReply,
+    }
+    Partitions(PartitionCommand) {
+        ops::Produce -> ProduceReply,
+        ops::WriteTxnMarkers -> WriteTxnMarkersReply,
+        ops::DeleteRecords -> DeleteRecordsReply,
+    }
+    Transactions(TransactionCommand) {
+        ops::InitProducerId -> InitProducerIdReply,
+        ops::AddPartitionsToTxn -> AddPartitionsToTxnReply,
+        ops::AddOffsetsToTxn -> AddOffsetsToTxnReply,
+        ops::EndTxn -> EndTxnReply,
+        ops::AbortTransaction -> AbortTransactionReply,
+    }
+    Groups(GroupCommand) {
+        group::JoinGroup -> JoinGroupReply,
+        group::SyncGroup -> SyncGroupReply,
+        group::Heartbeat -> HeartbeatReply,
+        group::LeaveGroup -> LeaveGroupReply,
+        group::DeleteGroups -> DeleteGroupsReply,
+    }
+    Offsets(OffsetCommand) {
+        offsets::CommitOffsets -> CommitOffsetsReply,
+        offsets::StageOffsets -> StageOffsetsReply,
+        offsets::DeleteOffsets -> DeleteOffsetsReply,
+    }
 }

@@ -29,8 +29,8 @@ mod shard;
 mod snapshot;
 pub mod transaction;
 
-pub use effect::{Answer, Effect, Effects, Ticket};
+pub use effect::{Effect, Effects, Reply, Ticket, TicketId};
 pub use hash::offsets_partition;
-pub use input::Input;
+pub use input::{Command, Input};
 pub use refusal::{Facts, Refusal, Refused};
 pub use shard::{Applied, Shard};

@@ -9,8 +9,8 @@ mod expire;
 mod judge;
 
 pub use ask::{
-    CommitOffsets, DeleteOffsets, DeleteOffsetsError, NewOffset, OffsetAnswer, OffsetDeleteError,
-    OffsetError, StageOffsets, TopicOffsets,
+    CommitOffsets, CommitOffsetsReply, DeleteOffsets, DeleteOffsetsError, DeleteOffsetsReply, NewOffset,
+    OffsetCommand, OffsetDeleteError, OffsetError, StageOffsets, StageOffsetsReply, TopicOffsets,
 };
 
 use ottla_types::record::{

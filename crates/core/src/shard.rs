@@ -2,7 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::config::Settings;
-use crate::effect::{Effects, Ticket};
+use crate::effect::{Effects, TicketId};
 use crate::group::Groups;
 use crate::input::Input;
 use crate::offsets::Offsets;
@@ -55,27 +55,11 @@ impl Shard {
         match input {
             Input::Tick => self.tick(now, out),
             Input::Durable(position) => self.durable(position, out),
-            Input::CreateTopics(ask) => self.catalog.create_topics(now, ask, out),
-            Input::DeleteTopics(ask) => self.catalog.delete_topics(now, ask, out),
-            Input::CreatePartitions(ask) => self.catalog.create_partitions(ask, out),
-            Input::AlterConfigs(ask) => self.catalog.alter_configs(ask, out),
-            Input::Produce(ask) => self.produce(now, ask, out),
-            Input::InitProducerId(ask) => self.init_producer_id(now, ask, out),
-            Input::AddPartitionsToTxn(ask) => self.add_partitions(now, ask, out),
-            Input::AddOffsetsToTxn(ask) => self.add_offsets(now, ask, out),
-            Input::EndTxn(ask) => self.end_txn(now, ask, out),
-            Input::WriteTxnMarkers(ask) => self.write_txn_markers(now, ask, out),
-            Input::AbortTransaction(ask) => self.abort_transaction(now, &ask, out),
-            Input::DeleteRecords(ask) => self.delete_records(ask, out),
-            Input::JoinGroup(ask) => self.groups.join(now, ask, out),
-            Input::SyncGroup(ask) => self.groups.sync(now, ask, out),
-            Input::Heartbeat(ask) => self.groups.heartbeat(now, &ask, out),
-            Input::LeaveGroup(ask) => self.groups.leave(now, &ask, out),
-            Input::DeleteGroups(ask) => self.groups.delete(ask, out),
-            Input::CommitOffsets(ask) => self.commit_offsets(now, ask, out),
-            Input::StageOffsets(ask) => self.stage_offsets(now, ask, out),
-            Input::DeleteOffsets(ask) => self.delete_offsets(ask, out),
-            Input::InstallParts(ask) => self.install_parts(ask, out),
+            Input::Catalog(command) => self.catalog.step(now, command, out),
+            Input::Partitions(command) => self.step_partitions(now, command, out),
+            Input::Transactions(command) => self.step_transactions(now, command, out),
+            Input::Groups(command) => self.groups.step(now, command, out),
+            Input::Offsets(command) => self.step_offsets(now, command, out),
         }
     }
 
@@ -135,7 +119,7 @@ impl Shard {
 
     /// The log refused a record of the last step; the host dropped all that came after it, replies too. What the step expected to be
     /// applied is taken back, as by a restart. Returns who waits in vain: the host tells them that no answer comes.
-    pub fn refused(&mut self) -> Vec<Ticket> {
+    pub fn refused(&mut self) -> Vec<TicketId> {
         self.transactions.refused();
         self.groups.refused()
     }

@@ -28,7 +28,6 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use ottla_client::{Client, Options};
 
-use crate::terminal::say;
 use failure::Failure;
 use out::Out;
 
@@ -109,7 +108,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Err(failure) => {
             // What was printed before the failure still counts.
             let _ = out.flush();
-            say(failure.to_string());
+            eprintln!("ottla: {failure}");
             ExitCode::from(failure.status())
         }
     }

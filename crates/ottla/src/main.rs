@@ -5,10 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 mod cli;
-mod logging;
 mod serve;
-mod signals;
-mod terminal;
 
 /// Ottla, a Kafka-compatible event broker. Without a command it serves.
 #[derive(Parser)]

@@ -8,7 +8,6 @@
 
 mod app;
 mod asked;
-mod escape;
 mod guard;
 mod health;
 mod metrics;

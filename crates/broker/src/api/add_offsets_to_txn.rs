@@ -5,7 +5,6 @@ use super::subject::TransactionalId;
 use crate::context::{Caller, Context};
 use ottla_core::ops::AddOffsetsToTxn;
 use ottla_core::transaction::{TransactionCheck, TransactionClaim};
-use ottla_core::{Answer, Input};
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
@@ -22,10 +21,7 @@ pub(crate) async fn answer(
         check: TransactionCheck::Add,
     };
     let group_id = String::from(&request.group_id);
-    let ask = move |ticket| Input::AddOffsetsToTxn(AddOffsetsToTxn { ticket, claim, group_id });
-    let Answer::OffsetsInTransaction(result) = ctx.host.ask(ask).await? else {
-        return Err(super::Broken::OtherAnswer);
-    };
+    let result = ctx.host.submit(AddOffsetsToTxn { claim, group_id }).await?;
     let Err(refusal) = result else { return Ok(AddOffsetsToTxnResponse::default()) };
     let code = code(refusal.error, version);
     ctx.refused(TransactionalId(&request.transactional_id), code, &refusal);

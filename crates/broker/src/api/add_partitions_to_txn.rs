@@ -4,9 +4,9 @@
 use super::place;
 use super::subject::{self, Partition, Reason, TransactionalId};
 use crate::context::{Caller, Context};
+use ottla_core::Refused;
 use ottla_core::ops::AddPartitionsToTxn;
 use ottla_core::transaction::{TransactionCheck, TransactionClaim, TransactionError};
-use ottla_core::{Answer, Input, Refused};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
@@ -95,10 +95,7 @@ async fn add(
         producer_epoch: ProducerEpoch(transaction.producer_epoch),
         check,
     };
-    let ask = move |ticket| Input::AddPartitionsToTxn(AddPartitionsToTxn { ticket, claim, partitions });
-    let Answer::PartitionsInTransaction(results) = ctx.host.ask(ask).await? else {
-        return Err(super::Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(AddPartitionsToTxn { claim, partitions }).await?;
     let judge = |(result, (topic, partition)): (Result<(), Refused<TransactionError>>, &(Text, i32))| {
         let Err(refusal) = result else { return ErrorCode::NONE };
         let code = code(refusal.error, version);

@@ -3,10 +3,9 @@
 //! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
 use super::config_rows::{BROKER, TOPIC};
-use super::{Broken, ask_catalog, named_once, topic_error};
+use super::{Broken, named_once, topic_error};
 use crate::context::{Caller, Context};
-use ottla_core::Input;
-use ottla_core::catalog::{AlterConfigs, CatalogAnswer, ConfigChange, ConfigOp, ConfigTarget, TopicError};
+use ottla_core::catalog::{AlterConfigs, ConfigChange, ConfigOp, ConfigTarget, TopicError};
 use ottla_wire::messages::{
     AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse, alter_configs_response, incremental_alter_configs_response,
@@ -107,10 +106,7 @@ async fn alter(ctx: &Context, asked: Vec<Asked>, validate_only: bool) -> Result<
             Err(why) => judged.push(invalid(resource, &why)),
         }
     }
-    let make = move |ticket| Input::AlterConfigs(AlterConfigs { ticket, changes, validate_only });
-    let CatalogAnswer::ConfigsAltered(results) = ask_catalog(ctx, make).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(AlterConfigs { changes, validate_only }).await?;
     judged.extend(targets.into_iter().zip(results).map(|((resource_type, resource_name), result)| {
         let (error, message) = match result {
             Ok(()) => (ErrorCode::NONE, None),

@@ -1,11 +1,10 @@
 //! CreatePartitions 0-3: raises the number of partitions of topics, or judges whether it could be.
 //! Left out: throttling (KIP-599) and the time limit.
 
-use super::{Broken, ask_catalog, named_once, topic_error};
+use super::{Broken, named_once, topic_error};
 use crate::context::{Caller, Context};
 use crate::host::HostGone;
-use ottla_core::Input;
-use ottla_core::catalog::{CatalogAnswer, CreatePartitions, TopicError};
+use ottla_core::catalog::{CreatePartitions, TopicError};
 use ottla_wire::Text;
 use ottla_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use ottla_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
@@ -32,10 +31,7 @@ pub(crate) async fn answer(
         }
     }
     let validate_only = request.validate_only;
-    let make = move |ticket| Input::CreatePartitions(CreatePartitions { ticket, topics, validate_only });
-    let CatalogAnswer::PartitionsCreated(judged) = ask_catalog(ctx, make).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let judged = ctx.host.submit(CreatePartitions { topics, validate_only }).await?;
     results.extend(names.into_iter().zip(judged).map(|(name, result)| row(name, result.map(drop))));
     Ok(CreatePartitionsResponse { results, ..Default::default() })
 }

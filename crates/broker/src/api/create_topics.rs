@@ -3,11 +3,10 @@
 
 use super::config_rows::{Layers, Row};
 use super::subject::{Reason, Topic};
-use super::{Broken, ask_catalog, named_once, topic_error};
+use super::{Broken, named_once, topic_error};
 use crate::Randomness;
 use crate::context::{Caller, Context, random_topic_id, to_uuid};
-use ottla_core::Input;
-use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic, TopicError, TopicResult};
+use ottla_core::catalog::{CreateTopics, NewTopic, TopicError, TopicResult};
 use ottla_wire::messages::create_topics_request::CreatableTopic;
 use ottla_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use ottla_wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
@@ -26,10 +25,7 @@ pub(crate) async fn answer(
         topics.push(new_topic(topic, &ctx.randomness)?);
     }
     let validate_only = request.validate_only;
-    let make = move |ticket| Input::CreateTopics(CreateTopics { ticket, topics, validate_only });
-    let CatalogAnswer::Created(results) = ask_catalog(ctx, make).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(CreateTopics { topics, validate_only }).await?;
     // Versions before 5 have no room for the configuration.
     let layers = if version >= 5 { Some(ctx.host.read(|shard, _| Layers::of(shard)).await?) } else { None };
     let mut topics = Vec::with_capacity(asked.len());

@@ -3,8 +3,7 @@
 
 use super::Broken;
 use crate::context::{Caller, Context};
-use ottla_core::group::{DeleteGroupError, DeleteGroups, GroupAnswer};
-use ottla_core::{Answer, Input};
+use ottla_core::group::{DeleteGroupError, DeleteGroups};
 use ottla_wire::messages::delete_groups_response::DeletableGroupResult;
 use ottla_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 use ottla_wire::{ErrorCode, Text};
@@ -16,10 +15,7 @@ pub(crate) async fn answer(
     version: i16,
 ) -> Result<DeleteGroupsResponse, Broken> {
     let groups = request.groups_names.iter().map(String::from).collect();
-    let ask = move |ticket| Input::DeleteGroups(DeleteGroups { ticket, groups });
-    let Answer::Group(GroupAnswer::Deleted(results)) = ctx.host.ask(ask).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(DeleteGroups { groups }).await?;
     let results = request.groups_names.into_iter().zip(results).map(|(group_id, result)| {
         let Err(error) = result else {
             return DeletableGroupResult { group_id, ..Default::default() };

@@ -3,7 +3,6 @@
 use super::place;
 use crate::context::{Caller, Context};
 use ottla_core::ops::{DeleteRecords, DeleteRecordsError};
-use ottla_core::{Answer, Input};
 use ottla_types::Offset;
 use ottla_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use ottla_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
@@ -25,10 +24,7 @@ pub(crate) async fn answer(
     let found = place::find(ctx, names).await?;
     let partitions = found.iter().zip(offsets).filter_map(|(found, offset)| Some(((*found)?, offset)));
     let partitions = partitions.collect();
-    let ask = move |ticket| Input::DeleteRecords(DeleteRecords { ticket, partitions });
-    let Answer::RecordsDeleted(results) = ctx.host.ask(ask).await? else {
-        return Err(super::Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(DeleteRecords { partitions }).await?;
     let mut deleted = results.into_iter();
     let mut found = found.into_iter();
     let mut next = || match found.next().flatten() {

@@ -1,10 +1,10 @@
 //! DeleteTopics 1-6: deletes topics by name, or by id from version 6 on.
 //! Left out: the time limit: a topic is gone when the answer is there.
 
-use super::{Broken, ask_catalog, named_once, topic_error};
+use super::{Broken, named_once, topic_error};
 use crate::context::{Caller, Context, to_topic_id, to_uuid};
-use ottla_core::catalog::{CatalogAnswer, DeleteTopics, TopicError, TopicRef};
-use ottla_core::{Input, Shard};
+use ottla_core::Shard;
+use ottla_core::catalog::{DeleteTopics, TopicError, TopicRef};
 use ottla_wire::Text;
 use ottla_wire::messages::delete_topics_request::DeleteTopicState;
 use ottla_wire::messages::delete_topics_response::DeletableTopicResult;
@@ -40,10 +40,7 @@ pub(crate) async fn answer(
     responses.extend(both.iter().map(|topic| {
         refused(topic, &TopicError::BadRequest("the topic is named twice, by name and by id".to_owned()))
     }));
-    let make = move |ticket| Input::DeleteTopics(DeleteTopics { ticket, topics });
-    let CatalogAnswer::Deleted(results) = ask_catalog(ctx, make).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(DeleteTopics { topics }).await?;
     responses.extend(asked_for.iter().zip(results).map(|(topic, result)| match result {
         Ok(gone) => DeletableTopicResult {
             name: Some(gone.name.into()),

@@ -4,7 +4,6 @@ use super::subject::TransactionalId;
 use crate::context::{Caller, Context};
 use ottla_core::ops::EndTxn;
 use ottla_core::transaction::{End, EndError};
-use ottla_core::{Answer, Input};
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{EndTxnRequest, EndTxnResponse};
@@ -22,11 +21,7 @@ pub(crate) async fn answer(
         bump: version >= 5,
     };
     let transactional_id = String::from(&request.transactional_id);
-    let ask = move |ticket| Input::EndTxn(EndTxn { ticket, transactional_id, end });
-    let Answer::TransactionEnded(result) = ctx.host.ask(ask).await? else {
-        return Err(super::Broken::OtherAnswer);
-    };
-    Ok(match result {
+    Ok(match ctx.host.submit(EndTxn { transactional_id, end }).await? {
         Ok((producer_id, epoch)) if version >= 5 => {
             EndTxnResponse { producer_id: producer_id.0, producer_epoch: epoch.0, ..Default::default() }
         }

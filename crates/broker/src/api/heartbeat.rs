@@ -5,8 +5,7 @@ use super::Broken;
 use super::group_member::member_ref;
 use super::subject::Member;
 use crate::context::{Caller, Context};
-use ottla_core::group::{GroupAnswer, Heartbeat, HeartbeatError};
-use ottla_core::{Answer, Input};
+use ottla_core::group::{Heartbeat, HeartbeatError};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
@@ -18,10 +17,7 @@ pub(crate) async fn answer(
 ) -> Result<HeartbeatResponse, Broken> {
     let instance_id = request.group_instance_id.as_ref();
     let member = member_ref(&request.group_id, request.generation_id, &request.member_id, instance_id);
-    let ask = move |ticket| Input::Heartbeat(Heartbeat { ticket, member });
-    let Answer::Group(GroupAnswer::Heartbeat(result)) = ctx.host.ask(ask).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let result = ctx.host.submit(Heartbeat { member }).await?;
     let Err(refusal) = result else { return Ok(HeartbeatResponse::default()) };
     let code = code(refusal.error);
     ctx.refused(Member(&request.group_id, &request.member_id), code, &refusal);

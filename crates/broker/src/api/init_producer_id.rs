@@ -5,7 +5,6 @@ use super::subject::{Reason, TransactionalId};
 use crate::context::{Caller, Context};
 use ottla_core::ops::InitProducerId;
 use ottla_core::transaction::InitError;
-use ottla_core::{Answer, Input};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
@@ -28,12 +27,7 @@ pub(crate) async fn answer(
     };
     let transactional_id = request.transactional_id.as_ref().map(String::from);
     let timeout = Millis(request.transaction_timeout_ms.into());
-    let ask =
-        move |ticket| Input::InitProducerId(InitProducerId { ticket, transactional_id, timeout, given });
-    let Answer::ProducerId(result) = ctx.host.ask(ask).await? else {
-        return Err(super::Broken::OtherAnswer);
-    };
-    Ok(match result {
+    Ok(match ctx.host.submit(InitProducerId { transactional_id, timeout, given }).await? {
         Ok((producer_id, epoch)) => InitProducerIdResponse {
             producer_id: producer_id.0,
             producer_epoch: epoch.0,

@@ -5,8 +5,7 @@ use super::Broken;
 use super::group_member::{kept, new_member_id};
 use super::subject::Member;
 use crate::context::{Caller, Context};
-use ottla_core::group::{GroupAnswer, JoinError, JoinGroup, JoinRefusal, Joined};
-use ottla_core::{Answer, Input};
+use ottla_core::group::{JoinError, JoinGroup, JoinRefusal, Joined};
 use ottla_types::Millis;
 use ottla_wire::messages::join_group_response::JoinGroupResponseMember;
 use ottla_wire::messages::{JoinGroupRequest, JoinGroupResponse};
@@ -23,33 +22,29 @@ pub(crate) async fn answer(
     let proposed_id = new_member_id(who, &ctx.randomness)?;
     let client_id = String::from(&caller.client_id);
     let client_host = format!("/{}", caller.peer.ip());
-    let ask = move |ticket| {
-        let rebalance_timeout =
-            if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms };
-        let protocols = request.protocols.iter();
-        Input::JoinGroup(JoinGroup {
-            ticket,
-            group_id: request.group_id.into(),
-            member_id: request.member_id.into(),
-            instance_id: request.group_instance_id.map(String::from),
-            proposed_id,
-            require_known_member: version >= 4,
-            can_skip_assignment: version >= 9,
-            client_id,
-            client_host,
-            session_timeout: Millis(request.session_timeout_ms.into()),
-            rebalance_timeout: Millis(rebalance_timeout.into()),
-            protocol_type: request.protocol_type.into(),
-            protocols: protocols.map(|p| (String::from(&p.name), kept(&p.metadata))).collect(),
-        })
+    let rebalance_timeout =
+        if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms };
+    let protocols = request.protocols.iter();
+    let join = JoinGroup {
+        group_id: request.group_id.into(),
+        member_id: request.member_id.into(),
+        instance_id: request.group_instance_id.map(String::from),
+        proposed_id,
+        require_known_member: version >= 4,
+        can_skip_assignment: version >= 9,
+        client_id,
+        client_host,
+        session_timeout: Millis(request.session_timeout_ms.into()),
+        rebalance_timeout: Millis(rebalance_timeout.into()),
+        protocol_type: request.protocol_type.into(),
+        protocols: protocols.map(|p| (String::from(&p.name), kept(&p.metadata))).collect(),
     };
-    match ctx.host.ask(ask).await? {
-        Answer::Group(GroupAnswer::Joined(Ok(joined))) => Ok(welcome(joined, version)),
-        Answer::Group(GroupAnswer::Joined(Err(refusal))) => {
+    match ctx.host.submit(join).await? {
+        Ok(joined) => Ok(welcome(joined, version)),
+        Err(refusal) => {
             ctx.refused(Member(&group_id, &member_id), code(refusal.error.error), &refusal.error);
             Ok(refused(refusal, version))
         }
-        _ => Err(Broken::OtherAnswer),
     }
 }
 

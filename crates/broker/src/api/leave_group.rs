@@ -5,8 +5,7 @@ use super::Broken;
 use super::group_member::member_code;
 use super::subject::{Member, Reason};
 use crate::context::{Caller, Context};
-use ottla_core::group::{GroupAnswer, LeaveError, LeaveGroup, LeavingMember, MemberError};
-use ottla_core::{Answer, Input};
+use ottla_core::group::{LeaveError, LeaveGroup, LeavingMember, MemberError};
 use ottla_wire::messages::leave_group_request::MemberIdentity;
 use ottla_wire::messages::leave_group_response::MemberResponse;
 use ottla_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
@@ -30,19 +29,15 @@ pub(crate) async fn answer(
     let leaving = leaving.collect();
     let group = request.group_id.clone();
     let group_id = request.group_id.into();
-    let ask = move |ticket| Input::LeaveGroup(LeaveGroup { ticket, group_id, members: leaving });
-    let results = match ctx.host.ask(ask).await? {
-        Answer::Group(GroupAnswer::Left(Ok(results))) => results,
+    let results = match ctx.host.submit(LeaveGroup { group_id, members: leaving }).await? {
+        Ok(results) => results,
         // Kafka blames the members, not the group.
-        Answer::Group(GroupAnswer::Left(Err(LeaveError::UnknownGroup))) => {
-            vec![Err(MemberError::Unknown); members.len()]
-        }
-        Answer::Group(GroupAnswer::Left(Err(LeaveError::InvalidGroupId))) => {
+        Err(LeaveError::UnknownGroup) => vec![Err(MemberError::Unknown); members.len()],
+        Err(LeaveError::InvalidGroupId) => {
             let why = Reason(None, LeaveError::InvalidGroupId);
             ctx.refused(Member(&group, &Text::default()), ErrorCode::INVALID_GROUP_ID, &why);
             return Ok(top_level(ErrorCode::INVALID_GROUP_ID));
         }
-        _ => return Err(Broken::OtherAnswer),
     };
     let judge = |(result, member): (Result<(), MemberError>, &MemberIdentity)| {
         let Err(error) = result else { return ErrorCode::NONE };

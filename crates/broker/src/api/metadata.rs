@@ -1,12 +1,11 @@
 //! Metadata 0-13: the broker, and topics with their partitions; creates topics that are asked for by name, if configured.
 //! Left out: racks. There is one broker: it leads every partition and is the controller.
 
-use super::{Broken, ask_catalog, topic_error};
+use super::{Broken, topic_error};
 use crate::authorizer::Resource;
 use crate::context::{Caller, Context, random_topic_id, to_topic_id, to_uuid};
 use crate::host::HostGone;
-use ottla_core::Input;
-use ottla_core::catalog::{CatalogAnswer, CreateTopics, NewTopic, Topic, TopicError};
+use ottla_core::catalog::{CreateTopics, NewTopic, Topic, TopicError};
 use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicId;
 use ottla_wire::messages::metadata_response::{
@@ -155,10 +154,7 @@ async fn create(ctx: &Context, names: Vec<String>) -> Result<BTreeMap<String, To
             configs: BTreeMap::new(),
         });
     }
-    let make = move |ticket| Input::CreateTopics(CreateTopics { ticket, topics, validate_only: false });
-    let CatalogAnswer::Created(results) = ask_catalog(ctx, make).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(CreateTopics { topics, validate_only: false }).await?;
     Ok(names.into_iter().zip(results).filter_map(|(name, result)| Some((name, result.err()?))).collect())
 }
 

@@ -6,9 +6,9 @@ use super::group_member::{fencing_code, member_ref};
 use super::offset_topics::topic_ref;
 use super::subject::{In, Member, Partition};
 use crate::context::{Caller, Context};
+use ottla_core::Refused;
 use ottla_core::group::CommitFencing;
-use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetAnswer, OffsetError, TopicOffsets};
-use ottla_core::{Answer, Input, Refused};
+use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetError, TopicOffsets};
 use ottla_types::Offset;
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
@@ -34,10 +34,7 @@ pub(crate) async fn answer(
         offsets: topic.partitions.iter().map(new_offset).collect(),
     });
     let topics = topics.collect();
-    let ask = move |ticket| Input::CommitOffsets(CommitOffsets { ticket, member, topics });
-    let Answer::Offsets(OffsetAnswer::Committed(results)) = ctx.host.ask(ask).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(CommitOffsets { member, topics }).await?;
     let topics = request.topics.into_iter().zip(results);
     let who = Member(&request.group_id, &request.member_id);
     let topics = topics.map(|(topic, results)| answer_topic(ctx, &who, (topic, results), version)).collect();

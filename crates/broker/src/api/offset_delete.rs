@@ -4,8 +4,7 @@
 use super::Broken;
 use crate::context::{Caller, Context};
 use ottla_core::catalog::TopicRef;
-use ottla_core::offsets::{DeleteOffsets, DeleteOffsetsError, OffsetAnswer, OffsetDeleteError};
-use ottla_core::{Answer, Input};
+use ottla_core::offsets::{DeleteOffsets, DeleteOffsetsError, OffsetDeleteError};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::offset_delete_request::OffsetDeleteRequestTopic;
 use ottla_wire::messages::offset_delete_response::{
@@ -28,11 +27,9 @@ pub(crate) async fn answer(
     });
     let topics = topics.collect();
     let group_id = request.group_id.into();
-    let ask = move |ticket| Input::DeleteOffsets(DeleteOffsets { ticket, group_id, topics });
-    let results = match ctx.host.ask(ask).await? {
-        Answer::Offsets(OffsetAnswer::Deleted(Ok(results))) => results,
-        Answer::Offsets(OffsetAnswer::Deleted(Err(error))) => return Ok(top_level(whole_code(error))),
-        _ => return Err(Broken::OtherAnswer),
+    let results = match ctx.host.submit(DeleteOffsets { group_id, topics }).await? {
+        Ok(results) => results,
+        Err(error) => return Ok(top_level(whole_code(error))),
     };
     let topics = request.topics.into_iter().zip(results);
     let topics = topics.map(|(topic, results)| answer_topic(topic, results)).collect();

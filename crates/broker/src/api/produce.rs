@@ -9,12 +9,12 @@ mod check;
 use super::subject::{Partition, Reason};
 use crate::api::{Broken, Outcome};
 use crate::context::{Caller, Context, to_topic_id};
-use crate::host::{NoRoom, Offered};
+use crate::host::{NoRoom, ProduceOutcome};
 use check::{Checked, Fault, Refusal, Walked};
+use ottla_core::Refused;
 use ottla_core::catalog::TopicRef;
 use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
 use ottla_core::transaction::TransactionCheck;
-use ottla_core::{Answer, Input, Refused};
 use ottla_types::Millis;
 use ottla_wire::messages::produce_request::TopicProduceData;
 use ottla_wire::messages::produce_response::{
@@ -202,15 +202,14 @@ impl Ask {
         }
         let transactional_id = self.transactional_id.clone();
         let check = if self.version >= 12 { TransactionCheck::Add } else { TransactionCheck::Verify };
-        let ask = move |ticket| Input::Produce(Produce { ticket, transactional_id, check, batches });
-        let Ok(Offered { answer, mute }) = ctx.host.offer(ask).await? else {
+        let produce = Produce { transactional_id, check, batches };
+        let Ok(ProduceOutcome { results, mute }) = ctx.host.produce(produce).await? else {
             let full = || Refusal {
                 reason: Some(Box::new(Reason(None, NoRoom))),
                 ..Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, NoRoom)
             };
             return Ok(((0..count).map(|_| Err(full())).collect(), 0));
         };
-        let Answer::Produced(results) = answer else { return Err(Broken::OtherAnswer) };
         let results = results.into_iter().map(|result| result.map_err(|error| self.explain(error)));
         Ok((results.collect(), i32::try_from(mute.0).unwrap_or(i32::MAX)))
     }

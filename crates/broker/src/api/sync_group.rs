@@ -5,8 +5,7 @@ use super::Broken;
 use super::group_member::{kept, member_ref};
 use super::subject::{Member, Reason};
 use crate::context::{Caller, Context};
-use ottla_core::group::{GroupAnswer, SyncError, SyncGroup};
-use ottla_core::{Answer, Input};
+use ottla_core::group::{SyncError, SyncGroup};
 use ottla_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 use ottla_wire::{ErrorCode, Text};
 
@@ -24,34 +23,30 @@ pub(crate) async fn answer(
         return Ok(refused(code));
     }
     let (group_id, member_id) = (request.group_id.clone(), request.member_id.clone());
-    let ask = move |ticket| {
-        let assignments = request.assignments.iter();
-        Input::SyncGroup(SyncGroup {
-            ticket,
-            member: member_ref(
-                &request.group_id,
-                request.generation_id,
-                &request.member_id,
-                request.group_instance_id.as_ref(),
-            ),
-            protocol_type: request.protocol_type.map(String::from),
-            protocol: request.protocol_name.map(String::from),
-            assignments: assignments.map(|a| (String::from(&a.member_id), kept(&a.assignment))).collect(),
-        })
+    let assignments = request.assignments.iter();
+    let sync = SyncGroup {
+        member: member_ref(
+            &request.group_id,
+            request.generation_id,
+            &request.member_id,
+            request.group_instance_id.as_ref(),
+        ),
+        protocol_type: request.protocol_type.map(String::from),
+        protocol: request.protocol_name.map(String::from),
+        assignments: assignments.map(|a| (String::from(&a.member_id), kept(&a.assignment))).collect(),
     };
-    match ctx.host.ask(ask).await? {
-        Answer::Group(GroupAnswer::Synced(Ok(synced))) => Ok(SyncGroupResponse {
+    match ctx.host.submit(sync).await? {
+        Ok(synced) => Ok(SyncGroupResponse {
             protocol_type: synced.protocol_type.map(Text::from),
             protocol_name: synced.protocol.map(Text::from),
             assignment: synced.assignment,
             ..Default::default()
         }),
-        Answer::Group(GroupAnswer::Synced(Err(refusal))) => {
+        Err(refusal) => {
             let code = code(refusal.error);
             ctx.refused(Member(&group_id, &member_id), code, &refusal);
             Ok(refused(code))
         }
-        _ => Err(Broken::OtherAnswer),
     }
 }
 

@@ -6,9 +6,9 @@ use super::group_member::{fencing_code, member_ref};
 use super::offset_topics::topic_ref;
 use super::subject::{In, Partition, TransactionalId};
 use crate::context::{Caller, Context};
-use ottla_core::offsets::{NewOffset, OffsetAnswer, OffsetError, StageOffsets, TopicOffsets};
+use ottla_core::Refused;
+use ottla_core::offsets::{NewOffset, OffsetError, StageOffsets, TopicOffsets};
 use ottla_core::transaction::TransactionError;
-use ottla_core::{Answer, Input, Refused};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::txn_offset_commit_request::{
@@ -37,21 +37,16 @@ pub(crate) async fn answer(
     });
     let topics = topics.collect();
     let transactional_id = String::from(&request.transactional_id);
-    let ask = move |ticket| {
-        Input::StageOffsets(StageOffsets {
-            ticket,
-            transactional_id,
-            producer_id: ProducerId(request.producer_id),
-            producer_epoch: ProducerEpoch(request.producer_epoch),
-            // The second transaction protocol adds the group to the transaction with the offsets (T-05).
-            verify_only: version < 5,
-            member,
-            topics,
-        })
+    let stage = StageOffsets {
+        transactional_id,
+        producer_id: ProducerId(request.producer_id),
+        producer_epoch: ProducerEpoch(request.producer_epoch),
+        // The second transaction protocol adds the group to the transaction with the offsets (T-05).
+        verify_only: version < 5,
+        member,
+        topics,
     };
-    let Answer::Offsets(OffsetAnswer::Staged(results)) = ctx.host.ask(ask).await? else {
-        return Err(Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(stage).await?;
     let topics = request.topics.into_iter().zip(results);
     let who = TransactionalId(&request.transactional_id);
     let topics = topics.map(|(topic, results)| answer_topic(ctx, &who, (topic, results), version)).collect();

@@ -6,7 +6,7 @@ use super::place;
 use super::subject::{Partition, Reason};
 use crate::context::{Caller, Context};
 use ottla_core::ops::{MarkerError, TxnMarker, WriteTxnMarkers};
-use ottla_core::{Answer, Facts, Input, Refused};
+use ottla_core::{Facts, Refused};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::write_txn_markers_request::WritableTxnMarker;
 use ottla_wire::messages::write_txn_markers_response::{
@@ -29,10 +29,7 @@ pub(crate) async fn answer(
     }
     let mut rest = found.iter();
     let markers: Vec<TxnMarker> = request.markers.iter().map(|marker| to_core(marker, &mut rest)).collect();
-    let ask = move |ticket| Input::WriteTxnMarkers(WriteTxnMarkers { ticket, markers });
-    let Answer::MarkersWritten(results) = ctx.host.ask(ask).await? else {
-        return Err(super::Broken::OtherAnswer);
-    };
+    let results = ctx.host.submit(WriteTxnMarkers { markers }).await?;
     let mut written = results.into_iter().flatten();
     let places = found.iter().zip(&nobody);
     let mut codes = places.zip(&asked).map(|((found, nobody), (topic, partition))| {

@@ -2,12 +2,14 @@
 
 use super::rewrite::Seen;
 use super::space::Rung;
+use super::submission::{Pending, ProduceSubmission};
 use super::tail::Tail;
-use super::thread::{Asker, Machine};
-use super::waiting::{Offerer, Waiter};
-use super::{NoRoom, Traced, reach};
+use super::thread::Machine;
+use super::waiting::Waiter;
+use super::{NoRoom, reach};
 use crate::trace::Stage;
-use ottla_core::{Input, Ticket};
+use ottla_core::ops::{PartitionCommand, Produce, ProduceBatch};
+use ottla_core::{Command, Input, Ticket};
 use ottla_store::Room;
 use ottla_types::Millis;
 
@@ -17,15 +19,9 @@ const BESIDE_BATCH: u64 = 512;
 const BESIDE_GROUP: u64 = 8192;
 
 impl Machine {
-    /// Takes an input with data, lets it wait for room in the tail, or refuses it.
-    pub(super) fn offer(
-        &mut self,
-        now: Millis,
-        (ticket, input): (Ticket, Input),
-        offerer: Offerer,
-        traced: Traced,
-    ) {
-        let waiter = Waiter { brings: brings(&input), ticket, input, offerer, traced };
+    /// Puts a Produce to the core, lets it wait for room in the tail, or refuses it.
+    pub(super) fn produce(&mut self, now: Millis, submission: Box<ProduceSubmission>) {
+        let waiter = Waiter { brings: brings(&submission.produce), submission };
         if self.waiting.is_empty() && self.has_room(waiter.brings) {
             self.let_in(now, waiter);
         } else if self.rewriter.is_stuck() {
@@ -60,7 +56,7 @@ impl Machine {
             return;
         }
         if let Some(parts) = self.rewriter.installs() {
-            self.step(now, Input::InstallParts(parts));
+            self.step(now, Input::Partitions(PartitionCommand::InstallParts(parts)));
             if let Some((bytes, took)) = self.rewriter.installed(now) {
                 self.throttle.managed(bytes, took);
             }
@@ -81,31 +77,32 @@ impl Machine {
         if full || self.log.room_for(waiter.brings.bytes) == Room::Full {
             return refuse(waiter);
         }
-        let Waiter { ticket, input, offerer, traced, brings } = waiter;
+        let Waiter { submission, brings } = waiter;
         let level = self.rewriter.bound.level(self.rewriter.tail(&self.shard, &self.log));
         let mute = self.throttle.mute(now, level, brings.bytes);
         if mute > Millis(0) {
             self.metrics.throttled.add(1);
         }
-        self.ask(now, ticket, input, (Asker::Offer(offerer, mute), traced));
+        let ProduceSubmission { produce, caller, traced } = *submission;
+        let ticket = Ticket::new(self.ticket());
+        self.submit(
+            now,
+            produce.into_input(ticket),
+            (ticket.id(), Pending::Produce(ticket, caller, mute), traced),
+        );
     }
 }
 
 fn refuse(waiter: Waiter) {
-    reach(&waiter.traced, Stage::Judged);
-    // Who gave up waiting need not be told.
-    let _ = waiter.offerer.send(Err(NoRoom));
+    reach(&waiter.submission.traced, Stage::Judged);
+    // A caller that is gone needs no reply.
+    let _ = waiter.submission.caller.send(Err(NoRoom));
 }
 
-/// What an input with data adds to the tail.
-fn brings(input: &Input) -> Tail {
-    match input {
-        Input::Produce(produce) => {
-            let size = |batch: &ottla_core::ops::ProduceBatch| batch.payload.len() as u64 + BESIDE_BATCH;
-            Tail { bytes: produce.batches.iter().map(size).sum(), batches: produce.batches.len() as u64 }
-        }
-        _ => Tail::default(),
-    }
+/// What a Produce adds to the tail.
+fn brings(produce: &Produce) -> Tail {
+    let size = |batch: &ProduceBatch| batch.payload.len() as u64 + BESIDE_BATCH;
+    Tail { bytes: produce.batches.iter().map(size).sum(), batches: produce.batches.len() as u64 }
 }
 
 /// What it takes of the log at most: a record that does not fit into the rest of a segment leaves that empty.

@@ -17,7 +17,7 @@ mod tail;
 
 pub(super) use job::{JobError, Written};
 
-use super::Command;
+use super::Message;
 use super::seat::Mailbox;
 use super::space::Rung;
 use super::tail::{Tail, TailBound};
@@ -353,7 +353,7 @@ impl Rewriter {
         let commands = self.commands.clone();
         let work = move || {
             let written = job.run(task);
-            commands.report(Command::RunsWritten(written));
+            commands.report(Message::RunsWritten(written));
         };
         self.state = State::Writing(Busy { since: now, reads, bytes: 0, tail, compacts });
         if !self.threads {
@@ -442,7 +442,7 @@ impl Rewriter {
     /// Sees to it that another turn follows.
     fn go_on(&self) {
         // A host that is gone goes nowhere.
-        let _ = self.commands.send(Command::Continue);
+        let _ = self.commands.send(Message::Continue);
     }
 
     /// Ends what is under way; it is begun anew at the next start.

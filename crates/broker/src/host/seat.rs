@@ -12,7 +12,7 @@
 
 use super::clock::Clock;
 use super::thread::Machine;
-use super::{Command, HostGone};
+use super::{HostGone, Message};
 use ottla_types::Millis;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering, fence};
@@ -28,7 +28,7 @@ const MOST_TURNS: usize = 8;
 /// Where commands are put for a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Mailbox {
-    commands: Sender<Command>,
+    commands: Sender<Message>,
     waiting: Arc<AtomicUsize>,
     told: Told,
 }
@@ -44,7 +44,7 @@ pub(super) enum Told {
 
 /// The other end of a mailbox.
 pub(super) struct Inbox {
-    commands: Receiver<Command>,
+    commands: Receiver<Message>,
     waiting: Arc<AtomicUsize>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn mailbox(told: Told) -> (Mailbox, Inbox) {
 
 impl Inbox {
     /// The next command, if there is one.
-    pub(super) fn next(&self) -> Option<Command> {
+    pub(super) fn next(&self) -> Option<Message> {
         let command = self.commands.try_recv().ok()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         Some(command)
@@ -70,7 +70,7 @@ impl Inbox {
 
 impl Mailbox {
     /// Puts a command there and sees to it that it is handled.
-    pub(super) fn send(&self, command: Command) -> Result<(), HostGone> {
+    pub(super) fn send(&self, command: Message) -> Result<(), HostGone> {
         self.put(command)?;
         match &self.told {
             Told::Caller(caller) => caller.notify_one(),
@@ -80,7 +80,7 @@ impl Mailbox {
     }
 
     /// Puts a command there of which a caller hears when he takes his next turn anyway.
-    pub(super) fn report(&self, command: Command) {
+    pub(super) fn report(&self, command: Message) {
         // A host that is gone wants no reports.
         if let (Ok(()), Told::Seat(seat)) = (self.put(command), &self.told) {
             // A turn that panics ends the machine, not the thread of the log that reports.
@@ -88,7 +88,7 @@ impl Mailbox {
         }
     }
 
-    fn put(&self, command: Command) -> Result<(), HostGone> {
+    fn put(&self, command: Message) -> Result<(), HostGone> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.commands.send(command).map_err(|_| HostGone)
     }

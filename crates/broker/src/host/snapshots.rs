@@ -8,7 +8,7 @@
 //! One piece is under way at a time: so the machine takes the next when there is a hand for it, and between two pieces it does
 //! what else is to be done.
 
-use super::Command;
+use super::Message;
 use super::seat::Mailbox;
 use ottla_core::Shard;
 use ottla_store::{SnapshotFailure, SnapshotWriter, Snapshotter};
@@ -58,8 +58,8 @@ impl Pen {
         self.ending = piece.last;
         match self.try_write(piece) {
             Ok(()) if self.ending => self.end(),
-            Ok(()) => self.commands.report(Command::SnapshotPiece),
-            Err(failure) => self.commands.report(Command::SnapshotWritten(Err(failure.to_string()))),
+            Ok(()) => self.commands.report(Message::SnapshotPiece),
+            Err(failure) => self.commands.report(Message::SnapshotWritten(Err(failure.to_string()))),
         }
     }
 
@@ -81,7 +81,7 @@ impl Pen {
             ended => ended.map_err(|failure| failure.to_string()),
         };
         self.writer = None;
-        self.commands.report(Command::SnapshotWritten(ended));
+        self.commands.report(Message::SnapshotWritten(ended));
     }
 }
 

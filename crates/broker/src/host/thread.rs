@@ -6,13 +6,14 @@ use super::rewrite::Rewriter;
 use super::seat::{Inbox, Seat, Told, mailbox};
 use super::snapshots::Snapshots;
 use super::space::Space;
+use super::submission::Pending;
 use super::tail::Throttle;
-use super::waiting::{Offerer, Waiting};
-use super::{Command, Deliver, Host, MakeInput, Offered, Traced, Watchers, reach};
+use super::waiting::Waiting;
+use super::{Deliver, Host, Message, Traced, Watchers, reach};
 use crate::Metrics;
 use crate::trace::Stage;
 use ottla_core::config::Settings;
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
+use ottla_core::{Applied, Effect, Effects, Input, Reply, Shard, TicketId};
 use ottla_store::{
     AppendError, Appended, Hooks, Log, LogReader, Medium, OpenError, Opened, Options, Recovered, Replayed,
 };
@@ -23,7 +24,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// Commands handled before the log is handed what was appended.
 const BATCH: usize = 256;
@@ -104,19 +105,19 @@ pub(super) fn prepare(
     now: Millis,
     told: Told,
 ) -> Result<Ready, OpenError> {
-    let (commands, inbox) = mailbox(told);
+    let (mailbox, inbox) = mailbox(told);
     let mut shard = Shard::new(options.settings);
-    let (durable, failed) = (commands.clone(), commands.clone());
+    let (durable, failed) = (mailbox.clone(), mailbox.clone());
     let hooks = Hooks {
-        on_durable: Box::new(move |position| durable.report(Command::Durable(position))),
-        on_failure: Box::new(move |why| failed.report(Command::LogFailed(why.to_string()))),
+        on_durable: Box::new(move |position| durable.report(Message::Durable(position))),
+        on_failure: Box::new(move |why| failed.report(Message::LogFailed(why.to_string()))),
     };
     let Opened { log, recovered } =
         Log::open(medium, options.log, hooks, &mut |one| replay(&mut shard, &one))?;
     let (failure, failure_seen) = watch::channel(None);
     let metrics = Arc::new(Metrics::new());
     let threads = options.log.threads;
-    let rewriter = Rewriter::new(&shard, &log, Arc::clone(&metrics), commands.clone(), threads)?;
+    let rewriter = Rewriter::new(&shard, &log, Arc::clone(&metrics), mailbox.clone(), threads)?;
     let mut machine = Machine {
         metrics: Arc::clone(&metrics),
         rewriter,
@@ -124,7 +125,7 @@ pub(super) fn prepare(
         waiting: Waiting::new(most_waiting(&shard)),
         space: Space::new(log.reader()),
         durable: log.durable(),
-        housekeeping: Housekeeping::new(&log, &recovered, options.snapshots, commands.clone()),
+        housekeeping: Housekeeping::new(&log, &recovered, options.snapshots, mailbox.clone()),
         shard,
         log,
         inbox,
@@ -138,7 +139,7 @@ pub(super) fn prepare(
         failed: false,
     };
     machine.begin(now, options.cluster_id);
-    let host = Host { commands, metrics, traced: None };
+    let host = Host { mailbox, metrics, traced: None };
     Ok(Ready { machine, host, failure: failure_seen, recovered })
 }
 
@@ -159,11 +160,21 @@ fn most_waiting(shard: &Shard) -> u64 {
     all.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0) / 4
 }
 
-/// Who waits for the answer to an input.
-pub(super) enum Asker {
-    Ask(oneshot::Sender<Answer>),
-    /// Who brings data, and for how long it should bring no more.
-    Offer(Offerer, Millis),
+/// Something to send when the log is durable to a position.
+enum Held {
+    /// The reply to a command.
+    Reply(Pending, Reply, Traced),
+    /// What a look at the shard found.
+    Read(Deliver),
+}
+
+impl Held {
+    fn send(self) {
+        match self {
+            Held::Reply(pending, reply, traced) => pending.send(reply, &traced),
+            Held::Read(deliver) => deliver(),
+        }
+    }
 }
 
 /// The shard, its log, and who waits for what: one at a time turns it.
@@ -173,10 +184,10 @@ pub(super) struct Machine {
     inbox: Inbox,
     failure: watch::Sender<Option<String>>,
     effects: Effects,
-    tickets: BTreeMap<Ticket, (Asker, Traced)>,
+    tickets: BTreeMap<TicketId, (Pending, Traced)>,
     next_ticket: u64,
     /// Answers that wait for the log to be durable up to a position, oldest first.
-    held: VecDeque<(LogPosition, Deliver)>,
+    held: VecDeque<(LogPosition, Held)>,
     pub(super) durable: LogPosition,
     watchers: Watchers,
     pub(super) housekeeping: Housekeeping,
@@ -242,50 +253,54 @@ impl Machine {
     }
 
     /// Handles one command. False when it is time to end.
-    fn handle(&mut self, now: Millis, command: Command) -> bool {
+    fn handle(&mut self, now: Millis, command: Message) -> bool {
         match command {
-            Command::Ask(make, asker, traced) => {
-                let (ticket, input) = self.ticket(make);
-                self.ask(now, ticket, input, (Asker::Ask(asker), traced));
+            Message::Submit(submission, traced) => {
+                let id = self.ticket();
+                let (input, caller) = submission.begin(id);
+                self.submit(now, input, (id, Pending::Command(caller), traced));
             }
-            Command::Offer(make, asker, traced) => {
-                let (ticket, input) = self.ticket(make);
-                self.offer(now, (ticket, input), asker, traced);
-            }
-            Command::Read(look, traced) => {
+            Message::Produce(submission) => self.produce(now, submission),
+            Message::Read(look, traced) => {
                 let deliver = look(&self.shard, now);
                 reach(&traced, Stage::Judged);
-                self.hold(match traced {
+                self.hold(Held::Read(match traced {
                     None => deliver,
                     Some(notes) => Box::new(move || {
                         notes.reach(Stage::Durable);
                         deliver();
                     }),
-                });
+                }));
             }
-            Command::Peek(look) => look(&self.shard, now, &mut self.watchers),
-            Command::Durable(position) => self.became_durable(now, position),
-            Command::Snapshot(done) => self.housekeeping.begin_snapshot(&self.shard, &self.log, Some(done)),
-            Command::SnapshotPiece => self.housekeeping.next_piece(&self.shard, &self.log),
-            Command::SnapshotWritten(result) => {
+            Message::Peek(look) => look(&self.shard, now, &mut self.watchers),
+            Message::Durable(position) => self.became_durable(now, position),
+            Message::Snapshot(done) => self.housekeeping.begin_snapshot(&self.shard, &self.log, Some(done)),
+            Message::SnapshotPiece => self.housekeeping.next_piece(&self.shard, &self.log),
+            Message::SnapshotWritten(result) => {
                 self.housekeeping.snapshot_written(result, &self.shard, &self.log)
             }
-            Command::RunsWritten(result) => self.rewriter.written(now, result),
-            Command::Continue => {}
-            Command::LogFailed(why) => self.fail(why),
-            Command::Stop => return false,
+            Message::RunsWritten(result) => self.rewriter.written(now, result),
+            Message::Continue => {}
+            Message::LogFailed(why) => self.fail(why),
+            Message::Stop => return false,
         }
         !self.failed
     }
 
-    fn ticket(&mut self, make: MakeInput) -> (Ticket, Input) {
-        let ticket = Ticket(self.next_ticket);
+    pub(super) fn ticket(&mut self) -> TicketId {
+        let id = TicketId(self.next_ticket);
         self.next_ticket += 1;
-        (ticket, make(ticket))
+        id
     }
 
-    pub(super) fn ask(&mut self, now: Millis, ticket: Ticket, input: Input, asker: (Asker, Traced)) {
-        self.tickets.insert(ticket, asker);
+    /// Puts the input of a command to the core.
+    pub(super) fn submit(
+        &mut self,
+        now: Millis,
+        input: Input,
+        (id, pending, traced): (TicketId, Pending, Traced),
+    ) {
+        self.tickets.insert(id, (pending, traced));
         self.step(now, input);
     }
 
@@ -308,8 +323,8 @@ impl Machine {
                 _ if self.failed => break,
                 Effect::Append(record) if !refused => refused = !self.append(&record),
                 Effect::Append(_) => {}
-                Effect::Reply { ticket, .. } if refused => drop(self.tickets.remove(&ticket)),
-                Effect::Reply { ticket, answer } => self.reply(ticket, answer),
+                Effect::Reply(reply) if refused => drop(self.tickets.remove(&reply.ticket())),
+                Effect::Reply(reply) => self.reply(reply),
                 Effect::Advanced(partition) => self.watchers.advanced(partition),
             }
         }
@@ -340,32 +355,26 @@ impl Machine {
         false
     }
 
-    fn reply(&mut self, ticket: Ticket, answer: Answer) {
-        let Some((asker, traced)) = self.tickets.remove(&ticket) else { return };
+    fn reply(&mut self, reply: Reply) {
+        let Some((pending, traced)) = self.tickets.remove(&reply.ticket()) else { return };
         reach(&traced, Stage::Judged);
-        self.hold(Box::new(move || {
-            reach(&traced, Stage::Durable);
-            match asker {
-                Asker::Ask(asker) => drop(asker.send(answer)),
-                Asker::Offer(asker, mute) => drop(asker.send(Ok(Offered { answer, mute }))),
-            }
-        }));
+        self.hold(Held::Reply(pending, reply, traced));
     }
 
-    /// Delivers now if the log is durable to its end, else when it is durable to where it ends now.
-    fn hold(&mut self, deliver: Deliver) {
+    /// Sends now if the log is durable to its end, else when it is durable to where it ends now.
+    fn hold(&mut self, held: Held) {
         let stamp = self.log.end();
         if stamp <= self.durable {
-            deliver();
+            held.send();
         } else {
-            self.held.push_back((stamp, deliver));
+            self.held.push_back((stamp, held));
         }
     }
 
     fn release(&mut self) {
         while self.held.front().is_some_and(|(stamp, _)| *stamp <= self.durable) {
-            if let Some((_, deliver)) = self.held.pop_front() {
-                deliver();
+            if let Some((_, held)) = self.held.pop_front() {
+                held.send();
             }
         }
     }

@@ -1,22 +1,13 @@
 //! Producers that wait for room in the tail, in the order in which they came.
 
-use super::{NoRoom, Offered, Traced};
-use ottla_core::{Input, Ticket};
-use std::collections::VecDeque;
-use tokio::sync::oneshot;
-
+use super::submission::ProduceSubmission;
 use super::tail::Tail;
+use std::collections::VecDeque;
 
-/// Whom the answer goes to.
-pub(super) type Offerer = oneshot::Sender<Result<Offered, NoRoom>>;
-
-/// A request that waits.
+/// A Produce that waits.
 pub(super) struct Waiter {
-    pub(super) ticket: Ticket,
-    pub(super) input: Input,
-    pub(super) offerer: Offerer,
-    pub(super) traced: Traced,
-    /// What it brings.
+    pub(super) submission: Box<ProduceSubmission>,
+    /// What it adds to the tail.
     pub(super) brings: Tail,
 }
 
@@ -58,7 +49,7 @@ impl Waiting {
     }
 
     fn forget_gone(&mut self) {
-        while self.queue.front().is_some_and(|first| first.offerer.is_closed()) {
+        while self.queue.front().is_some_and(|first| first.submission.caller.is_closed()) {
             let gone = self.queue.pop_front();
             self.bytes -= gone.map_or(0, |gone| gone.brings.bytes);
         }
@@ -74,11 +65,16 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::{NoRoom, ProduceOutcome};
+    use ottla_core::ops::Produce;
+    use ottla_core::transaction::TransactionCheck;
+    use tokio::sync::oneshot;
 
-    fn waiter(bytes: u64) -> (Waiter, oneshot::Receiver<Result<Offered, NoRoom>>) {
-        let (offerer, receiver) = oneshot::channel();
-        let brings = Tail { bytes, batches: 1 };
-        (Waiter { ticket: Ticket(bytes), input: Input::Tick, offerer, traced: None, brings }, receiver)
+    fn waiter(bytes: u64) -> (Waiter, oneshot::Receiver<Result<ProduceOutcome, NoRoom>>) {
+        let (caller, receiver) = oneshot::channel();
+        let produce = Produce { transactional_id: None, check: TransactionCheck::Add, batches: Vec::new() };
+        let submission = Box::new(ProduceSubmission { produce, caller, traced: None });
+        (Waiter { submission, brings: Tail { bytes, batches: 1 } }, receiver)
     }
 
     #[test]
@@ -91,7 +87,7 @@ mod tests {
         assert!(waiting.pop_if(|brings| brings.bytes <= 40).is_none(), "the second must not overtake");
         let third = waiting.push(third).unwrap();
         drop(gone);
-        assert_eq!(waiting.pop_if(|brings| brings.bytes <= 40).unwrap().ticket, Ticket(30));
+        assert_eq!(waiting.pop_if(|brings| brings.bytes <= 40).unwrap().brings.bytes, 30);
         assert!(waiting.push(third).is_none());
     }
 }

@@ -5,8 +5,9 @@ use crate::transactions::{end, owner, write};
 use crate::world::{Peer, broker};
 use bytes::Bytes;
 use ottla_broker::Server;
+use ottla_core::ops::PartitionCommand;
 use ottla_core::partition::{Install, InstallParts, Isolation, ReadPlan};
-use ottla_core::{Input, Shard};
+use ottla_core::{Command, Input, Shard, Ticket};
 use ottla_store::PartEnd;
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset, TopicId, TopicPartition};
@@ -28,6 +29,17 @@ async fn plan(server: &Server, at: TopicPartition, from: i64) -> ReadPlan {
         partition.read(Offset(from), u64::MAX, true, Isolation::Uncommitted).unwrap()
     };
     server.context().host().read(look).await.unwrap()
+}
+
+/// Has parts installed, as the host does on its own.
+struct Installation(InstallParts);
+
+impl Command for Installation {
+    type Reply = ();
+
+    fn into_input(self, _: Ticket<()>) -> Input {
+        Input::Partitions(PartitionCommand::InstallParts(self.0))
+    }
 }
 
 /// Writes the batches of a plan into a run, `per_part` together, without those that `gone` names, and has them installed.
@@ -56,10 +68,10 @@ async fn rewrite(
     let (from, to) = (plan.sources[0].base_offset(), plan.last_offset().unwrap());
     let installs = vec![Install { partition: at, from, to, bytes, parts: parts.clone() }];
     let host = server.context().host();
-    // Nobody answers to this; what comes after it does.
+    // This command has no reply; what comes after it has.
     tokio::select! {
         biased;
-        _ = host.ask(|_| Input::InstallParts(InstallParts { installs })) => unreachable!(),
+        _ = host.submit(Installation(InstallParts { installs })) => unreachable!(),
         settled = host.settled() => settled.unwrap(),
     }
     let look = move |shard: &Shard, _| shard.partitions().get(at).unwrap().parts().to_vec();

@@ -6,7 +6,7 @@ use ottla_core::group::MemberRef;
 use ottla_core::offsets::{CommitOffsets, NewOffset, StageOffsets, TopicOffsets};
 use ottla_core::ops::{AddPartitionsToTxn, EndTxn, InitProducerId, Produce, ProduceBatch};
 use ottla_core::transaction::{End, TransactionCheck, TransactionClaim};
-use ottla_core::{Answer, Input, Shard, Ticket};
+use ottla_core::{Input, Shard};
 use ottla_types::{
     BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId, TopicPartition,
 };
@@ -34,8 +34,6 @@ pub(crate) struct History {
     second_version: bool,
 }
 
-const TICKET: Ticket = Ticket(0);
-
 impl History {
     /// Clients that know what a shard knows of them.
     pub(crate) fn resume(shard: &Shard, chance: &mut Chance) -> History {
@@ -56,12 +54,12 @@ impl History {
         let id = chance.below(3) as u8;
         match chance.below(40) {
             0..3 => self.init(id, life, ledger, chance),
-            3..5 => drop(life.step(ledger, self.add(id, ledger, chance))),
+            3..5 => drop(life.submit(ledger, self.add(id, ledger, chance))),
             5..10 => self.end(id, life, ledger, chance),
-            10..18 => drop(life.step(ledger, self.produce_in(id, &life.shard, ledger, chance))),
-            18..20 => drop(life.step(ledger, produce_plain(ledger, chance))),
-            20..22 => drop(life.step(ledger, commit(ledger, chance))),
-            22..25 => drop(life.step(ledger, self.stage(id, ledger, chance))),
+            10..18 => drop(life.submit(ledger, self.produce_in(id, &life.shard, ledger, chance))),
+            18..20 => drop(life.submit(ledger, produce_plain(ledger, chance))),
+            20..22 => drop(life.submit(ledger, commit(ledger, chance))),
+            22..25 => drop(life.submit(ledger, self.stage(id, ledger, chance))),
             25 => create_topic(life, ledger),
             26 if chance.below(2) == 0 => delete_topic(life, ledger, chance),
             27 | 32.. => life.snapshot(ledger),
@@ -84,31 +82,31 @@ impl History {
     fn init(&mut self, id: u8, life: &mut Life, ledger: &mut Ledger, chance: &mut Chance) {
         let given = (chance.below(3) == 0).then(|| self.owner(id, chance));
         let timeout = Millis(60_000);
-        let ask = InitProducerId { ticket: TICKET, transactional_id: Some(name(id)), timeout, given };
-        if let Some(Answer::ProducerId(Ok(owner))) = life.step(ledger, Input::InitProducerId(ask)) {
+        let ask = InitProducerId { transactional_id: Some(name(id)), timeout, given };
+        if let Some(Ok(owner)) = life.submit(ledger, ask) {
             self.became(id, owner);
         }
     }
 
-    fn add(&self, id: u8, ledger: &Ledger, chance: &mut Chance) -> Input {
+    fn add(&self, id: u8, ledger: &Ledger, chance: &mut Chance) -> AddPartitionsToTxn {
         let (producer_id, producer_epoch) = self.owner(id, chance);
         let check = TransactionCheck::Add;
         let claim = TransactionClaim { transactional_id: name(id), producer_id, producer_epoch, check };
         let partitions = vec![partition(ledger, chance), partition(ledger, chance)];
-        Input::AddPartitionsToTxn(AddPartitionsToTxn { ticket: TICKET, claim, partitions })
+        AddPartitionsToTxn { claim, partitions }
     }
 
     fn end(&mut self, id: u8, life: &mut Life, ledger: &mut Ledger, chance: &mut Chance) {
         let (producer_id, producer_epoch) = self.owner(id, chance);
         let commit = chance.below(3) > 0;
         let end = End { producer_id, producer_epoch, commit, bump: self.second_version };
-        let ask = EndTxn { ticket: TICKET, transactional_id: name(id), end };
-        if let Some(Answer::TransactionEnded(Ok(owner))) = life.step(ledger, Input::EndTxn(ask)) {
+        let ask = EndTxn { transactional_id: name(id), end };
+        if let Some(Ok(owner)) = life.submit(ledger, ask) {
             self.became(id, owner);
         }
     }
 
-    fn produce_in(&self, id: u8, shard: &Shard, ledger: &Ledger, chance: &mut Chance) -> Input {
+    fn produce_in(&self, id: u8, shard: &Shard, ledger: &Ledger, chance: &mut Chance) -> Produce {
         let owner = self.owner(id, chance);
         let check = if self.second_version { TransactionCheck::Add } else { TransactionCheck::Verify };
         let mut batches: Vec<ProduceBatch> = Vec::new();
@@ -122,20 +120,19 @@ impl History {
                 batches.push(batch(at, owner, next, chance));
             }
         }
-        Input::Produce(Produce { ticket: TICKET, transactional_id: Some(name(id)), check, batches })
+        Produce { transactional_id: Some(name(id)), check, batches }
     }
 
-    fn stage(&self, id: u8, ledger: &Ledger, chance: &mut Chance) -> Input {
+    fn stage(&self, id: u8, ledger: &Ledger, chance: &mut Chance) -> StageOffsets {
         let (producer_id, producer_epoch) = self.owner(id, chance);
-        Input::StageOffsets(StageOffsets {
-            ticket: TICKET,
+        StageOffsets {
             transactional_id: name(id),
             producer_id,
             producer_epoch,
             verify_only: chance.below(4) == 0,
             member: nobody(chance),
             topics: vec![new_offset(ledger, chance)],
-        })
+        }
     }
 }
 
@@ -177,16 +174,16 @@ fn batch(at: TopicPartition, owner: Owner, first: i32, chance: &mut Chance) -> P
     }
 }
 
-fn produce_plain(ledger: &Ledger, chance: &mut Chance) -> Input {
+fn produce_plain(ledger: &Ledger, chance: &mut Chance) -> Produce {
     let nobody = (ProducerId::NONE, ProducerEpoch::NONE);
     let batches = vec![batch(partition(ledger, chance), nobody, -1, chance)];
     let check = TransactionCheck::Add;
-    Input::Produce(Produce { ticket: TICKET, transactional_id: None, check, batches })
+    Produce { transactional_id: None, check, batches }
 }
 
-fn commit(ledger: &Ledger, chance: &mut Chance) -> Input {
+fn commit(ledger: &Ledger, chance: &mut Chance) -> CommitOffsets {
     let (member, topics) = (nobody(chance), vec![new_offset(ledger, chance)]);
-    Input::CommitOffsets(CommitOffsets { ticket: TICKET, member, topics })
+    CommitOffsets { member, topics }
 }
 
 /// A group used for its offsets alone.
@@ -226,14 +223,14 @@ fn create_topic(life: &mut Life, ledger: &mut Ledger) {
         assignments: Vec::new(),
         configs,
     };
-    let ask = CreateTopics { ticket: TICKET, topics: vec![topic], validate_only: false };
-    life.step(ledger, Input::CreateTopics(ask));
+    let ask = CreateTopics { topics: vec![topic], validate_only: false };
+    life.submit(ledger, ask);
 }
 
 fn delete_topic(life: &mut Life, ledger: &mut Ledger, chance: &mut Chance) {
     let topic = ledger.topics.saturating_sub(chance.below(3) as u8);
     let topics = vec![TopicRef::Id(TopicId([topic; 16]))];
-    life.step(ledger, Input::DeleteTopics(DeleteTopics { ticket: TICKET, topics }));
+    life.submit(ledger, DeleteTopics { topics });
 }
 
 /// Lets time go by, a little or a lot, and ticks until nothing is due.

@@ -2,7 +2,7 @@
 
 use ottla_core::config::Settings;
 use ottla_core::partition::Isolation;
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard};
+use ottla_core::{Applied, Command, Effect, Effects, Input, Reply, Shard, Ticket, TicketId};
 use ottla_store::testing::FaultMedium;
 use ottla_store::{Appended, Hooks, Log, Opened, Options, Replayed, SnapshotFailure, SnapshotWriter};
 use ottla_types::record::{BatchPlace, LogRecord, SnapshotUnit, StoredBatch, TransactionStatus};
@@ -154,8 +154,15 @@ impl Life {
         LogPosition(self.told.load(Ordering::SeqCst))
     }
 
-    /// Puts an input to the shard; the answer to it, which is only noted as held.
-    pub(crate) fn step(&mut self, ledger: &mut Ledger, input: Input) -> Option<Answer> {
+    /// Submits a command to the shard; the reply to it, which is only noted as held.
+    pub(crate) fn submit<C: Command>(&mut self, ledger: &mut Ledger, command: C) -> Option<C::Reply> {
+        let ticket = Ticket::new(TicketId(0));
+        let reply = self.step(ledger, command.into_input(ticket))?;
+        ticket.open(reply).ok()
+    }
+
+    /// Puts an input to the shard; the reply to it, if there is one.
+    pub(crate) fn step(&mut self, ledger: &mut Ledger, input: Input) -> Option<Reply> {
         let mut effects = Effects::default();
         self.shard.step(ledger.now, input, &mut effects);
         let mut last = None;
@@ -171,9 +178,9 @@ impl Life {
                     self.shard.apply(at, &record);
                     ledger.records.push((at, end, record));
                 }
-                Effect::Reply { answer, .. } => {
+                Effect::Reply(reply) => {
                     ledger.held.push((self.log.end(), ledger.records.len()));
-                    last = Some(answer);
+                    last = Some(reply);
                 }
                 Effect::Advanced(_) => {}
             }

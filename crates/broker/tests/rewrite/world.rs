@@ -1,13 +1,13 @@
 //! A host that is turned by hand, small enough to rewrite all the time, and what it should hold.
 
 use bytes::Bytes;
-use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, Offered, Snapshots};
+use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, ProduceOutcome, Snapshots};
+use ottla_core::Command;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_core::ops::{DeleteRecords, EndTxn, InitProducerId, Produce, ProduceBatch};
 use ottla_core::partition::{Isolation, Source};
 use ottla_core::transaction::{End, TransactionCheck};
-use ottla_core::{Answer, Input, Ticket};
 use ottla_store::Options;
 use ottla_store::testing::FaultMedium;
 use ottla_types::record::BatchPlace;
@@ -27,7 +27,7 @@ pub(crate) const SEGMENT: u64 = 64 << 10;
 pub(crate) const BOUND: u64 = 4 * SEGMENT;
 
 pub(crate) type Owner = (ProducerId, ProducerEpoch);
-pub(crate) type Offer = Result<Result<Offered, NoRoom>, HostGone>;
+pub(crate) type Offer = Result<Result<ProduceOutcome, NoRoom>, HostGone>;
 
 /// The host, and the offsets and values of the records that it should hold.
 pub(crate) struct World {
@@ -109,9 +109,9 @@ impl World {
         panic!("no answer comes");
     }
 
-    fn ask(&mut self, make: impl FnOnce(Ticket) -> Input + Send + 'static) -> Answer {
+    fn submit<C: Command>(&mut self, command: C) -> C::Reply {
         let host = self.driven.host().clone();
-        self.wait(async move { host.ask(make).await.unwrap() })
+        self.wait(async move { host.submit(command).await.unwrap() })
     }
 
     pub(crate) fn create(&mut self, topic: u8, configs: &[(&str, &str)]) {
@@ -124,21 +124,19 @@ impl World {
             assignments: Vec::new(),
             configs: configs.collect(),
         };
-        self.ask(move |ticket| {
-            Input::CreateTopics(CreateTopics { ticket, topics: vec![new], validate_only: false })
-        });
+        self.submit(CreateTopics { topics: vec![new], validate_only: false });
         self.expected.insert(at(topic), Vec::new());
     }
 
     pub(crate) fn delete(&mut self, topic: u8) {
         let topics = vec![TopicRef::Id(at(topic).topic)];
-        self.ask(move |ticket| Input::DeleteTopics(DeleteTopics { ticket, topics }));
+        self.submit(DeleteTopics { topics });
         self.expected.remove(&at(topic));
     }
 
     pub(crate) fn delete_before(&mut self, topic: u8, offset: i64) {
         let partitions = vec![(at(topic), Offset(offset))];
-        self.ask(move |ticket| Input::DeleteRecords(DeleteRecords { ticket, partitions }));
+        self.submit(DeleteRecords { partitions });
         self.expected.get_mut(&at(topic)).unwrap().retain(|(base, _)| *base >= offset);
     }
 
@@ -153,15 +151,14 @@ impl World {
         let transactional_id = owner.map(|_| "id".to_owned());
         let check = TransactionCheck::Add;
         let host = self.driven.host().clone();
-        let make = move |ticket| Input::Produce(Produce { ticket, transactional_id, check, batches });
-        Box::pin(async move { host.offer(make).await })
+        let produce = Produce { transactional_id, check, batches };
+        Box::pin(async move { host.produce(produce).await })
     }
 
     /// Takes note of an answer to [`World::offer`].
     pub(crate) fn answered(&mut self, topic: u8, bytes: usize, offer: Offer) -> Result<Millis, NoRoom> {
         let offered = offer.unwrap()?;
-        let Answer::Produced(results) = offered.answer else { panic!("{:?}", offered.answer) };
-        let offset = results[0].as_ref().unwrap().base_offset.0;
+        let offset = offered.results[0].as_ref().unwrap().base_offset.0;
         self.expected.get_mut(&at(topic)).unwrap().push((offset, bytes));
         Ok(offered.mute)
     }
@@ -179,24 +176,14 @@ impl World {
     }
 
     pub(crate) fn init(&mut self) -> Owner {
-        let make = |ticket| {
-            let (transactional_id, timeout) = (Some("id".to_owned()), Millis(600_000));
-            Input::InitProducerId(InitProducerId { ticket, transactional_id, timeout, given: None })
-        };
-        match self.ask(make) {
-            Answer::ProducerId(result) => result.unwrap(),
-            other => panic!("{other:?}"),
-        }
+        let (transactional_id, timeout) = (Some("id".to_owned()), Millis(600_000));
+        self.submit(InitProducerId { transactional_id, timeout, given: None }).unwrap()
     }
 
     /// Ends the transaction; the owner of the next one.
     pub(crate) fn end(&mut self, owner: Owner, commit: bool) -> Owner {
         let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump: true };
-        let make = move |ticket| Input::EndTxn(EndTxn { ticket, transactional_id: "id".to_owned(), end });
-        match self.ask(make) {
-            Answer::TransactionEnded(result) => result.unwrap(),
-            other => panic!("{other:?}"),
-        }
+        self.submit(EndTxn { transactional_id: "id".to_owned(), end }).unwrap()
     }
 
     /// Bytes from the oldest batch in the log to its end.

@@ -1,14 +1,14 @@
 //! A host on a small disk, and the questions that the tests ask it.
 
 use ottla_broker::host::{self, Host, HostGone, HostOptions, NoRoom, Snapshots, Started};
+use ottla_core::Shard;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_core::group::MemberRef;
-use ottla_core::offsets::{CommitOffsets, Fetched, NewOffset, OffsetAnswer, TopicOffsets};
+use ottla_core::offsets::{CommitOffsets, Fetched, NewOffset, TopicOffsets};
 use ottla_core::ops::{EndTxn, InitProducerId, Produce, ProduceBatch};
 use ottla_core::partition::Isolation;
 use ottla_core::transaction::{End, TransactionCheck};
-use ottla_core::{Answer, Input, Shard};
 use ottla_store::testing::FaultMedium;
 use ottla_store::{LogReader, Options};
 use ottla_types::record::BatchPlace;
@@ -81,15 +81,12 @@ impl World {
             assignments: Vec::new(),
             configs: configs.collect(),
         };
-        let make = move |ticket| {
-            Input::CreateTopics(CreateTopics { ticket, topics: vec![new], validate_only: false })
-        };
-        self.host.ask(make).await.unwrap();
+        self.host.submit(CreateTopics { topics: vec![new], validate_only: false }).await.unwrap();
     }
 
     pub(crate) async fn delete(&self, topic: u8) {
         let topics = vec![TopicRef::Id(at(topic).topic)];
-        self.host.ask(move |ticket| Input::DeleteTopics(DeleteTopics { ticket, topics })).await.unwrap();
+        self.host.submit(DeleteTopics { topics }).await.unwrap();
     }
 
     /// Offers one batch, of a transaction if there is an owner; its offset.
@@ -107,32 +104,20 @@ impl World {
         let batches = topics.iter().map(|topic| batch(*topic, owner, first)).collect();
         let transactional_id = owner.map(|_| "id".to_owned());
         let check = TransactionCheck::Add;
-        let make = move |ticket| Input::Produce(Produce { ticket, transactional_id, check, batches });
-        match self.host.offer(make).await.unwrap()?.answer {
-            Answer::Produced(results) => Ok(results.iter().map(|one| one.unwrap().base_offset.0).collect()),
-            other => panic!("{other:?}"),
-        }
+        let outcome = self.host.produce(Produce { transactional_id, check, batches }).await.unwrap()?;
+        Ok(outcome.results.iter().map(|one| one.unwrap().base_offset.0).collect())
     }
 
     pub(crate) async fn init(&self, id: &str) -> Result<Owner, HostGone> {
         let transactional_id = Some(id.to_owned());
-        let make = |ticket| {
-            let timeout = Millis(600_000);
-            Input::InitProducerId(InitProducerId { ticket, transactional_id, timeout, given: None })
-        };
-        match self.host.ask(make).await? {
-            Answer::ProducerId(result) => Ok(result.unwrap()),
-            other => panic!("{other:?}"),
-        }
+        let init = InitProducerId { transactional_id, timeout: Millis(600_000), given: None };
+        Ok(self.host.submit(init).await?.unwrap())
     }
 
     pub(crate) async fn commit_transaction(&self, owner: Owner) {
         let end = End { producer_id: owner.0, producer_epoch: owner.1, commit: true, bump: true };
-        let make = move |ticket| Input::EndTxn(EndTxn { ticket, transactional_id: "id".to_owned(), end });
-        match self.host.ask(make).await.unwrap() {
-            Answer::TransactionEnded(result) => drop(result.unwrap()),
-            other => panic!("{other:?}"),
-        }
+        let end = EndTxn { transactional_id: "id".to_owned(), end };
+        self.host.submit(end).await.unwrap().unwrap();
     }
 
     /// Commits an offset of a topic for a group.
@@ -146,11 +131,7 @@ impl World {
         let topics = vec![TopicOffsets { topic: TopicRef::Id(at(topic).topic), offsets: vec![offset] }];
         let (instance_id, member_id, generation) = (None, String::new(), -1);
         let member = MemberRef { group_id: "group".to_owned(), generation, member_id, instance_id };
-        let make = move |ticket| Input::CommitOffsets(CommitOffsets { ticket, member, topics });
-        match self.host.ask(make).await? {
-            Answer::Offsets(OffsetAnswer::Committed(results)) => assert_eq!(results, [[Ok(())]]),
-            other => panic!("{other:?}"),
-        }
+        assert_eq!(self.host.submit(CommitOffsets { member, topics }).await?, [[Ok(())]]);
         Ok(())
     }
 

@@ -25,8 +25,6 @@ pub struct NewTopic {
 /// Creates topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateTopics {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The topics, each judged by itself.
     pub topics: Vec<NewTopic>,
     /// Judge only.
@@ -45,8 +43,6 @@ pub enum TopicRef {
 /// Deletes topics with their data and offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteTopics {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The topics.
     pub topics: Vec<TopicRef>,
 }
@@ -54,8 +50,6 @@ pub struct DeleteTopics {
 /// Raises the number of partitions of topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatePartitions {
-    /// Who asks.
-    pub ticket: Ticket,
     /// Topic name and the total number of partitions it shall have.
     pub topics: Vec<(String, i32)>,
     /// Judge only.
@@ -98,8 +92,6 @@ pub struct ConfigChange {
 /// Changes configurations, each target judged by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterConfigs {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The changes.
     pub changes: Vec<ConfigChange>,
     /// Judge only.
@@ -142,15 +134,24 @@ pub enum TopicError {
     DeletionDisabled,
 }
 
-/// The catalog's answers: one result for each thing asked, in order.
+/// A command for the catalog, with the ticket of its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CatalogAnswer {
-    /// To [`CreateTopics`].
-    Created(Vec<Result<TopicResult, TopicError>>),
-    /// To [`DeleteTopics`].
-    Deleted(Vec<Result<TopicResult, TopicError>>),
-    /// To [`CreatePartitions`].
-    PartitionsCreated(Vec<Result<TopicResult, TopicError>>),
-    /// To [`AlterConfigs`].
-    ConfigsAltered(Vec<Result<(), TopicError>>),
+pub enum CatalogCommand {
+    /// See [`CreateTopics`].
+    CreateTopics(CreateTopics, Ticket<CreateTopicsReply>),
+    /// See [`DeleteTopics`].
+    DeleteTopics(DeleteTopics, Ticket<DeleteTopicsReply>),
+    /// See [`CreatePartitions`].
+    CreatePartitions(CreatePartitions, Ticket<CreatePartitionsReply>),
+    /// See [`AlterConfigs`].
+    AlterConfigs(AlterConfigs, Ticket<AlterConfigsReply>),
 }
+
+/// A result for each topic of [`CreateTopics`], in order.
+pub type CreateTopicsReply = Vec<Result<TopicResult, TopicError>>;
+/// A result for each topic of [`DeleteTopics`], in order.
+pub type DeleteTopicsReply = Vec<Result<TopicResult, TopicError>>;
+/// A result for each topic of [`CreatePartitions`], in order.
+pub type CreatePartitionsReply = Vec<Result<TopicResult, TopicError>>;
+/// A result for each change of [`AlterConfigs`], in order.
+pub type AlterConfigsReply = Vec<Result<(), TopicError>>;

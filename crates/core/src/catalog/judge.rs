@@ -1,11 +1,12 @@
 //! The catalog's judgements: what may be created, changed and deleted.
 
 use super::{
-    AlterConfigs, Catalog, CatalogAnswer, ConfigChange, ConfigOp, ConfigTarget, CreatePartitions,
-    CreateTopics, DeleteTopics, NewTopic, TopicError, TopicRef, TopicResult, pairs,
+    AlterConfigs, AlterConfigsReply, Catalog, CatalogCommand, ConfigChange, ConfigOp, ConfigTarget,
+    CreatePartitions, CreatePartitionsReply, CreateTopics, CreateTopicsReply, DeleteTopics,
+    DeleteTopicsReply, NewTopic, TopicError, TopicRef, TopicResult, pairs,
 };
 use crate::config::{self, ConfigError, TopicSettings};
-use crate::effect::{Answer, Effects};
+use crate::effect::Effects;
 use ottla_types::Millis;
 use ottla_types::record::{
     BrokerConfigured, LogRecord, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted,
@@ -18,7 +19,29 @@ const MAX_NAME: usize = 249;
 const MAX_PARTITIONS: i32 = 100_000;
 
 impl Catalog {
-    pub(crate) fn create_topics(&mut self, now: Millis, ask: CreateTopics, out: &mut Effects) {
+    /// Judges a command and replies to it.
+    pub(crate) fn step(&mut self, now: Millis, command: CatalogCommand, out: &mut Effects) {
+        match command {
+            CatalogCommand::CreateTopics(command, ticket) => {
+                let reply = self.create_topics(now, &command, out);
+                out.reply(ticket, reply);
+            }
+            CatalogCommand::DeleteTopics(command, ticket) => {
+                let reply = self.delete_topics(now, &command, out);
+                out.reply(ticket, reply);
+            }
+            CatalogCommand::CreatePartitions(command, ticket) => {
+                let reply = self.create_partitions(&command, out);
+                out.reply(ticket, reply);
+            }
+            CatalogCommand::AlterConfigs(command, ticket) => {
+                let reply = self.alter_configs(&command, out);
+                out.reply(ticket, reply);
+            }
+        }
+    }
+
+    fn create_topics(&self, now: Millis, ask: &CreateTopics, out: &mut Effects) -> CreateTopicsReply {
         let twice = names_given_twice(ask.topics.iter().map(|topic| topic.name.as_str()));
         let mut results = Vec::with_capacity(ask.topics.len());
         for topic in &ask.topics {
@@ -36,7 +59,7 @@ impl Catalog {
                 partitions: created.partitions,
             }));
         }
-        out.reply(ask.ticket, Answer::Catalog(CatalogAnswer::Created(results)));
+        results
     }
 
     fn judge_new(&self, now: Millis, topic: &NewTopic) -> Result<TopicCreated, TopicError> {
@@ -100,7 +123,7 @@ impl Catalog {
             .map_err(|_| TopicError::BadPartitions("too many partitions".to_owned()))
     }
 
-    pub(crate) fn delete_topics(&mut self, now: Millis, ask: DeleteTopics, out: &mut Effects) {
+    fn delete_topics(&self, now: Millis, ask: &DeleteTopics, out: &mut Effects) -> DeleteTopicsReply {
         let mut gone = BTreeSet::new();
         let mut results = Vec::with_capacity(ask.topics.len());
         for topic in &ask.topics {
@@ -112,7 +135,7 @@ impl Catalog {
             }
             results.push(judged);
         }
-        out.reply(ask.ticket, Answer::Catalog(CatalogAnswer::Deleted(results)));
+        results
     }
 
     fn judge_deletion(&self, topic: &TopicRef) -> Result<TopicResult, TopicError> {
@@ -128,7 +151,7 @@ impl Catalog {
         Ok(TopicResult { name: found.name.clone(), id: found.id, partitions: found.partitions })
     }
 
-    pub(crate) fn create_partitions(&mut self, ask: CreatePartitions, out: &mut Effects) {
+    fn create_partitions(&self, ask: &CreatePartitions, out: &mut Effects) -> CreatePartitionsReply {
         let twice = names_given_twice(ask.topics.iter().map(|(name, _)| name.as_str()));
         let mut results = Vec::with_capacity(ask.topics.len());
         for (name, count) in &ask.topics {
@@ -143,7 +166,7 @@ impl Catalog {
             }
             results.push(judged);
         }
-        out.reply(ask.ticket, Answer::Catalog(CatalogAnswer::PartitionsCreated(results)));
+        results
     }
 
     fn judge_growth(&self, name: &str, count: i32) -> Result<TopicResult, TopicError> {
@@ -157,7 +180,7 @@ impl Catalog {
         Ok(TopicResult { name: name.to_owned(), id: topic.id, partitions: count })
     }
 
-    pub(crate) fn alter_configs(&mut self, ask: AlterConfigs, out: &mut Effects) {
+    fn alter_configs(&self, ask: &AlterConfigs, out: &mut Effects) -> AlterConfigsReply {
         let mut results = Vec::with_capacity(ask.changes.len());
         for change in &ask.changes {
             let judged = self.judge_change(change);
@@ -172,7 +195,7 @@ impl Catalog {
             };
             results.push(result);
         }
-        out.reply(ask.ticket, Answer::Catalog(CatalogAnswer::ConfigsAltered(results)));
+        results
     }
 
     fn judge_change(&self, change: &ConfigChange) -> Result<LogRecord, TopicError> {

@@ -9,8 +9,6 @@ use std::fmt::{self, Display};
 /// Joins a group, or rejoins it (JoinGroup).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinGroup {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The group.
     pub group_id: String,
     /// The member's id; empty if it has none yet.
@@ -40,8 +38,6 @@ pub struct JoinGroup {
 /// Fetches a member's assignment; the leader brings everybody's (SyncGroup).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncGroup {
-    /// Who asks.
-    pub ticket: Ticket,
     /// Which member, in which generation.
     pub member: MemberRef,
     /// Protocol type as the client knows it, from version 5 on.
@@ -55,8 +51,6 @@ pub struct SyncGroup {
 /// Says that a member is alive (Heartbeat).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Who asks.
-    pub ticket: Ticket,
     /// Which member, in which generation.
     pub member: MemberRef,
 }
@@ -77,8 +71,6 @@ pub struct MemberRef {
 /// Takes members out of a group (LeaveGroup).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaveGroup {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The group.
     pub group_id: String,
     /// Who leaves; versions before 3 name one member and no static id.
@@ -97,26 +89,35 @@ pub struct LeavingMember {
 /// Deletes groups with their offsets (DeleteGroups).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteGroups {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The groups, each judged by itself.
     pub groups: Vec<String>,
 }
 
-/// What groups answer.
+/// A command for groups, with the ticket of its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GroupAnswer {
-    /// To [`JoinGroup`].
-    Joined(Result<Joined, JoinRefusal>),
-    /// To [`SyncGroup`].
-    Synced(Result<Synced, Refused<SyncError>>),
-    /// To [`Heartbeat`].
-    Heartbeat(Result<(), Refused<HeartbeatError>>),
-    /// To [`LeaveGroup`]: one result for each member named, in order.
-    Left(Result<Vec<Result<(), MemberError>>, LeaveError>),
-    /// To [`DeleteGroups`]: one result for each group, in order.
-    Deleted(Vec<Result<(), DeleteGroupError>>),
+pub enum GroupCommand {
+    /// See [`JoinGroup`].
+    JoinGroup(JoinGroup, Ticket<JoinGroupReply>),
+    /// See [`SyncGroup`].
+    SyncGroup(SyncGroup, Ticket<SyncGroupReply>),
+    /// See [`Heartbeat`].
+    Heartbeat(Heartbeat, Ticket<HeartbeatReply>),
+    /// See [`LeaveGroup`].
+    LeaveGroup(LeaveGroup, Ticket<LeaveGroupReply>),
+    /// See [`DeleteGroups`].
+    DeleteGroups(DeleteGroups, Ticket<DeleteGroupsReply>),
 }
+
+/// The reply to [`JoinGroup`], when the member's generation is formed.
+pub type JoinGroupReply = Result<Joined, JoinRefusal>;
+/// The reply to [`SyncGroup`], when the generation has its assignment.
+pub type SyncGroupReply = Result<Synced, Refused<SyncError>>;
+/// The reply to [`Heartbeat`].
+pub type HeartbeatReply = Result<(), Refused<HeartbeatError>>;
+/// A result for each member of [`LeaveGroup`], in order.
+pub type LeaveGroupReply = Result<Vec<Result<(), MemberError>>, LeaveError>;
+/// A result for each group of [`DeleteGroups`], in order.
+pub type DeleteGroupsReply = Vec<Result<(), DeleteGroupError>>;
 
 /// A member's place in a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]

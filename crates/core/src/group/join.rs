@@ -1,6 +1,6 @@
 //! JoinGroup: somebody wants to be in the next generation.
 
-use super::ask::{GroupAnswer, JoinError, JoinGroup};
+use super::ask::{JoinError, JoinGroup, JoinGroupReply};
 use super::member::Member;
 use super::state::{Group, Joining, State, Turn};
 use crate::effect::Ticket;
@@ -13,11 +13,11 @@ use ottla_types::Millis;
 const NEWCOMER_TIMEOUT: Millis = Millis(300_000);
 
 impl Group {
-    pub(super) fn join(&mut self, ask: JoinGroup, turn: &mut Turn) {
+    pub(super) fn join(&mut self, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         if !self.has_room_for(&ask.member_id, turn.rules.max_size) {
             let facts =
                 Facts::Most { given: turn.rules.max_size as i64 + 1, most: turn.rules.max_size as i64 };
-            turn.refuse_join(ask.ticket, "", Refused::on(JoinError::GroupFull, facts));
+            turn.refuse_join(ticket, "", Refused::on(JoinError::GroupFull, facts));
             self.remove(&ask.member_id, turn);
             if let State::Preparing(_) = self.state {
                 self.complete_if_all_joined(turn);
@@ -25,15 +25,15 @@ impl Group {
             return;
         }
         if !self.supports_one_of(&ask) {
-            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::InconsistentProtocol);
+            return turn.refuse_join(ticket, &ask.member_id, JoinError::InconsistentProtocol);
         }
         if ask.member_id.is_empty() {
-            self.join_new(ask, turn);
+            self.join_new(ask, ticket, turn);
         } else if self.promised.contains_key(&ask.member_id) && ask.instance_id.is_none() {
             let member_id = ask.member_id.clone();
-            self.add(member_id, &ask, turn);
+            self.add(member_id, &ask, ticket, turn);
         } else {
-            self.rejoin(ask, turn);
+            self.rejoin(ask, ticket, turn);
         }
     }
 
@@ -60,24 +60,24 @@ impl Group {
     }
 
     /// Somebody without a member id.
-    fn join_new(&mut self, ask: JoinGroup, turn: &mut Turn) {
+    fn join_new(&mut self, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         let known = ask.instance_id.as_deref().and_then(|instance_id| self.static_member(instance_id));
         if let Some(old) = known.map(|member| member.facts.member_id.clone()) {
-            return self.take_over(&old, ask, turn);
+            return self.take_over(&old, ask, ticket, turn);
         }
         let member_id = ask.proposed_id.clone();
         if ask.instance_id.is_none() && ask.require_known_member {
             let lapses = turn.now.after(ask.session_timeout);
             self.arm(lapses);
-            turn.refuse_join(ask.ticket, &member_id, JoinError::MemberIdRequired);
+            turn.refuse_join(ticket, &member_id, JoinError::MemberIdRequired);
             self.promised.insert(member_id, lapses);
             return;
         }
-        self.add(member_id, &ask, turn);
+        self.add(member_id, &ask, ticket, turn);
     }
 
     /// A new member comes in.
-    fn add(&mut self, member_id: String, ask: &JoinGroup, turn: &mut Turn) {
+    fn add(&mut self, member_id: String, ask: &JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         if let State::Preparing(Joining { initial: Some(initial), .. }) = &mut self.state {
             initial.newcomer = true;
         }
@@ -85,7 +85,7 @@ impl Group {
             self.protocol_type = Some(ask.protocol_type.clone());
         }
         self.promised.remove(&member_id);
-        let mut member = Member::new(member_id.clone(), ask);
+        let mut member = Member::new(member_id.clone(), ask, ticket);
         let deadline = turn.now.after(NEWCOMER_TIMEOUT);
         member.deadline = Some(deadline);
         self.arm(deadline);
@@ -95,54 +95,54 @@ impl Group {
     }
 
     /// A member the group should know.
-    fn rejoin(&mut self, ask: JoinGroup, turn: &mut Turn) {
+    fn rejoin(&mut self, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         if let Err(error) = self.check_member(&ask.member_id, ask.instance_id.as_deref()) {
-            return turn.refuse_join(ask.ticket, &ask.member_id, JoinError::from(error));
+            return turn.refuse_join(ticket, &ask.member_id, JoinError::from(error));
         }
         let unchanged =
             self.members.get(&ask.member_id).is_some_and(|member| member.facts.protocols == ask.protocols);
         match self.state {
-            State::Empty => turn.refuse_join(ask.ticket, &ask.member_id, JoinError::UnknownMember),
-            State::Preparing(_) => self.update_and_rebalance(ask, turn),
+            State::Empty => turn.refuse_join(ticket, &ask.member_id, JoinError::UnknownMember),
+            State::Preparing(_) => self.update_and_rebalance(ask, ticket, turn),
             // Its first answer may have been lost: the same again.
-            State::Completing(_) if unchanged => self.answer_current(ask.ticket, &ask.member_id, turn),
-            State::Completing(_) => self.update_and_rebalance(ask, turn),
+            State::Completing(_) if unchanged => self.answer_current(ticket, &ask.member_id, turn),
+            State::Completing(_) => self.update_and_rebalance(ask, ticket, turn),
             // A leader that joins wants a rebalance, for reasons its metadata need not show.
             State::Stable(_) if unchanged && !self.is_leader(&ask.member_id) => {
-                self.answer_current(ask.ticket, &ask.member_id, turn);
+                self.answer_current(ticket, &ask.member_id, turn);
             }
-            State::Stable(_) => self.update_and_rebalance(ask, turn),
+            State::Stable(_) => self.update_and_rebalance(ask, ticket, turn),
         }
     }
 
-    fn answer_current(&self, ticket: Ticket, member_id: &str, turn: &mut Turn) {
-        turn.answer(ticket, GroupAnswer::Joined(Ok(self.joined(member_id))));
+    fn answer_current(&self, ticket: Ticket<JoinGroupReply>, member_id: &str, turn: &mut Turn) {
+        turn.reply_join(ticket, Ok(self.joined(member_id)));
     }
 
-    fn update_and_rebalance(&mut self, ask: JoinGroup, turn: &mut Turn) {
+    fn update_and_rebalance(&mut self, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         let member_id = ask.member_id.clone();
-        self.update(&member_id, ask, turn);
+        self.update(&member_id, ask, ticket, turn);
         self.rebalance(turn);
     }
 
     /// Takes over what a member says of itself; its request waits from now on.
-    fn update(&mut self, member_id: &str, ask: JoinGroup, turn: &mut Turn) {
+    fn update(&mut self, member_id: &str, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         member.facts.protocols = ask.protocols;
         member.facts.rebalance_timeout = ask.rebalance_timeout;
         member.facts.session_timeout = ask.session_timeout;
-        if let Some(older) = member.joining.replace(ask.ticket) {
+        if let Some(older) = member.joining.replace(ticket) {
             turn.refuse_join(older, member_id, JoinError::Superseded);
         }
     }
 
     /// A static member came back without its member id: it gets a new one, and whoever holds the old one is fenced (KIP-345).
-    fn take_over(&mut self, old_id: &str, ask: JoinGroup, turn: &mut Turn) {
+    fn take_over(&mut self, old_id: &str, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         let leader_before = self.leader.clone().unwrap_or_default();
         let can_skip = ask.can_skip_assignment;
         let new_id = ask.proposed_id.clone();
         self.replace(old_id, &new_id, turn);
-        self.update(&new_id, ask, turn);
+        self.update(&new_id, ask, ticket, turn);
         self.touch(&new_id, turn.now);
         match self.state {
             State::Stable(_) if self.choose_protocol() == self.protocol => {
@@ -163,7 +163,7 @@ impl Group {
             turn.refuse_join(ticket, old_id, JoinError::FencedInstance);
         }
         if let Some(ticket) = member.syncing.take() {
-            turn.answer_sync(ticket, Err(super::ask::SyncError::FencedInstance.into()));
+            turn.reply_sync(ticket, Err(super::ask::SyncError::FencedInstance.into()));
         }
         if self.is_leader(old_id) {
             self.leader = Some(new_id.to_owned());
@@ -191,7 +191,7 @@ impl Group {
         }
         let waiting = self.members.get_mut(member_id).and_then(|member| member.joining.take());
         if let Some(ticket) = waiting {
-            turn.answer(ticket, GroupAnswer::Joined(Ok(joined)));
+            turn.reply_join(ticket, Ok(joined));
         }
     }
 

@@ -1,7 +1,7 @@
 //! One member of a group: what it said when it joined, and what is known of it right now.
 
-use super::ask::JoinGroup;
-use crate::effect::Ticket;
+use super::ask::{JoinGroup, JoinGroupReply, SyncGroupReply};
+use crate::effect::{Ticket, TicketId};
 use bytes::Bytes;
 use ottla_types::Millis;
 use ottla_types::record::GroupMember;
@@ -12,9 +12,9 @@ pub(crate) struct Member {
     /// What a completed generation stores of it.
     pub(super) facts: GroupMember,
     /// Its JoinGroup that waits for an answer.
-    pub(super) joining: Option<Ticket>,
+    pub(super) joining: Option<Ticket<JoinGroupReply>>,
     /// Its SyncGroup that waits for an answer.
-    pub(super) syncing: Option<Ticket>,
+    pub(super) syncing: Option<Ticket<SyncGroupReply>>,
     /// True until its first generation is formed: it does not know its id yet and cannot send heartbeats.
     pub(super) is_new: bool,
     /// When it is taken for dead; none while a request of it waits, and until the first event after a restart.
@@ -36,7 +36,7 @@ impl Member {
     }
 
     /// A member that has just sent its first JoinGroup.
-    pub(super) fn new(member_id: String, ask: &JoinGroup) -> Member {
+    pub(super) fn new(member_id: String, ask: &JoinGroup, ticket: Ticket<JoinGroupReply>) -> Member {
         Member {
             facts: GroupMember {
                 member_id,
@@ -48,7 +48,7 @@ impl Member {
                 protocols: ask.protocols.clone(),
                 assignment: Bytes::new(),
             },
-            joining: Some(ask.ticket),
+            joining: Some(ticket),
             syncing: None,
             is_new: true,
             deadline: None,
@@ -58,6 +58,12 @@ impl Member {
     /// A member read back from the log: nothing was heard of it since.
     pub(super) fn restored(facts: &GroupMember) -> Member {
         Member { facts: facts.clone(), joining: None, syncing: None, is_new: false, deadline: None }
+    }
+
+    /// The tickets of its requests that wait for a reply.
+    pub(super) fn tickets(&self) -> impl Iterator<Item = TicketId> + use<> {
+        let (joining, syncing) = (self.joining.map(Ticket::id), self.syncing.map(Ticket::id));
+        joining.into_iter().chain(syncing)
     }
 
     pub(super) fn is_static(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The way from one generation to the next: the join phase and its end.
 
-use super::ask::{GroupAnswer, Joined, JoinedMember, SyncError};
+use super::ask::{Joined, JoinedMember, SyncError};
 use super::state::{Group, Initial, Joining, State, Syncing, Turn};
 use super::subscription;
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Group {
         for member in self.members.values_mut() {
             member.facts.assignment = Bytes::new();
             if let Some(ticket) = member.syncing.take() {
-                turn.answer_sync(ticket, Err(SyncError::RebalanceInProgress.into()));
+                turn.reply_sync(ticket, Err(SyncError::RebalanceInProgress.into()));
                 called_off.push(member.facts.member_id.clone());
             }
         }
@@ -129,7 +129,7 @@ impl Group {
             let Some(member) = self.members.get_mut(member_id) else { continue };
             member.is_new = false;
             if let Some(ticket) = member.joining.take() {
-                turn.answer(ticket, GroupAnswer::Joined(Ok(joined)));
+                turn.reply_join(ticket, Ok(joined));
             }
             self.touch(member_id, turn.now);
         }

@@ -17,9 +17,9 @@
 //! A deleted group is Dead in Kafka's words; here it is gone. Events, each in its own file with a `match` over all states:
 //! join, sync, heartbeat, leave, and in `expire` the timers: member session, promised id, join phase, sync phase.
 
-use super::ask::{GroupAnswer, JoinError, JoinRefusal, MemberError, SyncError, Synced};
+use super::ask::{JoinError, JoinGroupReply, JoinRefusal, MemberError, SyncError, SyncGroupReply};
 use super::member::Member;
-use crate::effect::{Answer, Effects, Ticket};
+use crate::effect::{Effects, Ticket};
 use crate::refusal::{Facts, Refused};
 use ottla_types::Millis;
 use ottla_types::record::GroupUpdated;
@@ -42,22 +42,22 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    pub(super) fn answer(&mut self, ticket: Ticket, answer: GroupAnswer) {
-        self.out.reply(ticket, Answer::Group(answer));
+    pub(super) fn reply_join(&mut self, ticket: Ticket<JoinGroupReply>, reply: JoinGroupReply) {
+        self.out.reply(ticket, reply);
     }
 
     pub(super) fn refuse_join(
         &mut self,
-        ticket: Ticket,
+        ticket: Ticket<JoinGroupReply>,
         member_id: &str,
         error: impl Into<Refused<JoinError>>,
     ) {
         let refusal = JoinRefusal { member_id: member_id.to_owned(), error: error.into() };
-        self.answer(ticket, GroupAnswer::Joined(Err(refusal)));
+        self.reply_join(ticket, Err(refusal));
     }
 
-    pub(super) fn answer_sync(&mut self, ticket: Ticket, result: Result<Synced, Refused<SyncError>>) {
-        self.answer(ticket, GroupAnswer::Synced(result));
+    pub(super) fn reply_sync(&mut self, ticket: Ticket<SyncGroupReply>, reply: SyncGroupReply) {
+        self.out.reply(ticket, reply);
     }
 }
 
@@ -229,7 +229,7 @@ impl Group {
             turn.refuse_join(ticket, "", JoinError::UnknownMember);
         }
         if let Some(ticket) = member.syncing {
-            turn.answer_sync(ticket, Err(SyncError::UnknownMember.into()));
+            turn.reply_sync(ticket, Err(SyncError::UnknownMember.into()));
         }
         if self.is_leader(member_id) {
             self.leader = self.members.keys().next().cloned();

@@ -1,22 +1,23 @@
 //! SyncGroup: the leader brings the assignment, everybody takes theirs.
 
-use super::ask::{SyncError, SyncGroup, Synced};
+use super::ask::{SyncError, SyncGroup, SyncGroupReply, Synced};
 use super::state::{Group, State, Syncing, Turn};
+use crate::effect::Ticket;
 use crate::refusal::Refused;
 use bytes::Bytes;
 
 impl Group {
-    pub(super) fn sync(&mut self, ask: SyncGroup, turn: &mut Turn) {
+    pub(super) fn sync(&mut self, ask: SyncGroup, ticket: Ticket<SyncGroupReply>, turn: &mut Turn) {
         if let Err(error) = self.check_sync(&ask) {
-            return turn.answer_sync(ask.ticket, Err(error));
+            return turn.reply_sync(ticket, Err(error));
         }
         let member_id = ask.member.member_id.clone();
         match &mut self.state {
-            State::Empty => turn.answer_sync(ask.ticket, Err(SyncError::UnknownMember.into())),
-            State::Preparing(_) => turn.answer_sync(ask.ticket, Err(SyncError::RebalanceInProgress.into())),
+            State::Empty => turn.reply_sync(ticket, Err(SyncError::UnknownMember.into())),
+            State::Preparing(_) => turn.reply_sync(ticket, Err(SyncError::RebalanceInProgress.into())),
             State::Completing(syncing) => {
                 syncing.missing.remove(&member_id);
-                self.await_assignment(&member_id, &ask, turn);
+                self.await_assignment(&member_id, ticket, turn);
                 if self.is_leader(&member_id) {
                     self.stabilise(ask.assignments, turn);
                 }
@@ -24,7 +25,7 @@ impl Group {
             State::Stable(syncing) => {
                 syncing.missing.remove(&member_id);
                 let synced = self.synced(&member_id);
-                turn.answer_sync(ask.ticket, Ok(synced));
+                turn.reply_sync(ticket, Ok(synced));
             }
         }
     }
@@ -43,10 +44,10 @@ impl Group {
         Ok(())
     }
 
-    fn await_assignment(&mut self, member_id: &str, ask: &SyncGroup, turn: &mut Turn) {
-        let older = self.members.get_mut(member_id).and_then(|member| member.syncing.replace(ask.ticket));
+    fn await_assignment(&mut self, member_id: &str, ticket: Ticket<SyncGroupReply>, turn: &mut Turn) {
+        let older = self.members.get_mut(member_id).and_then(|member| member.syncing.replace(ticket));
         if let Some(ticket) = older {
-            turn.answer_sync(ticket, Err(SyncError::Superseded.into()));
+            turn.reply_sync(ticket, Err(SyncError::Superseded.into()));
         }
     }
 
@@ -64,7 +65,7 @@ impl Group {
             let waiting = self.members.get_mut(member_id).and_then(|member| member.syncing.take());
             if let Some(ticket) = waiting {
                 let synced = self.synced(member_id);
-                turn.answer_sync(ticket, Ok(synced));
+                turn.reply_sync(ticket, Ok(synced));
                 self.touch(member_id, turn.now);
             }
         }

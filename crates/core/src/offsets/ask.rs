@@ -33,8 +33,6 @@ pub struct TopicOffsets {
 /// Commits offsets outside a transaction (OffsetCommit).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitOffsets {
-    /// Who asks.
-    pub ticket: Ticket,
     /// For which group, and as which member.
     pub member: MemberRef,
     /// The offsets.
@@ -44,8 +42,6 @@ pub struct CommitOffsets {
 /// Stages offsets in a transaction (TxnOffsetCommit).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageOffsets {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The transactional id.
     pub transactional_id: String,
     /// The producer.
@@ -63,24 +59,29 @@ pub struct StageOffsets {
 /// Deletes offsets of a group (OffsetDelete).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteOffsets {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The group.
     pub group_id: String,
     /// Topics, and partitions of theirs.
     pub topics: Vec<(TopicRef, Vec<i32>)>,
 }
 
-/// What is answered: for each topic and each of its partitions a result, in the order asked.
+/// A command for offsets, with the ticket of its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OffsetAnswer {
-    /// To [`CommitOffsets`].
-    Committed(Vec<Vec<Result<(), Refused<OffsetError>>>>),
-    /// To [`StageOffsets`].
-    Staged(Vec<Vec<Result<(), Refused<OffsetError>>>>),
-    /// To [`DeleteOffsets`].
-    Deleted(Result<Vec<Vec<Result<(), OffsetDeleteError>>>, DeleteOffsetsError>),
+pub enum OffsetCommand {
+    /// See [`CommitOffsets`].
+    CommitOffsets(CommitOffsets, Ticket<CommitOffsetsReply>),
+    /// See [`StageOffsets`].
+    StageOffsets(StageOffsets, Ticket<StageOffsetsReply>),
+    /// See [`DeleteOffsets`].
+    DeleteOffsets(DeleteOffsets, Ticket<DeleteOffsetsReply>),
 }
+
+/// For each topic of [`CommitOffsets`] and each of its partitions a result, in order.
+pub type CommitOffsetsReply = Vec<Vec<Result<(), Refused<OffsetError>>>>;
+/// For each topic of [`StageOffsets`] and each of its partitions a result, in order.
+pub type StageOffsetsReply = Vec<Vec<Result<(), Refused<OffsetError>>>>;
+/// For each topic of [`DeleteOffsets`] and each of its partitions a result, in order.
+pub type DeleteOffsetsReply = Result<Vec<Vec<Result<(), OffsetDeleteError>>>, DeleteOffsetsError>;
 
 /// Why an offset was not taken. What concerns the whole request is said of each partition that exists (T-160).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

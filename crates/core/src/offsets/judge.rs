@@ -1,11 +1,11 @@
 //! The judgements on offsets: which are committed, staged and deleted.
 
 use super::{
-    CommitOffsets, DeleteOffsets, DeleteOffsetsError, NewOffset, OffsetAnswer, OffsetDeleteError,
-    OffsetError, StageOffsets, TopicOffsets,
+    CommitOffsets, CommitOffsetsReply, DeleteOffsets, DeleteOffsetsError, DeleteOffsetsReply, NewOffset,
+    OffsetCommand, OffsetDeleteError, OffsetError, StageOffsets, StageOffsetsReply, TopicOffsets,
 };
 use crate::catalog::Topic;
-use crate::effect::{Answer, Effects};
+use crate::effect::Effects;
 use crate::hash::offsets_partition;
 use crate::refusal::{Facts, Refused};
 use crate::shard::Shard;
@@ -18,7 +18,24 @@ type Results<E> = Vec<Vec<Result<(), E>>>;
 type Refusal = Refused<OffsetError>;
 
 impl Shard {
-    pub(crate) fn commit_offsets(&mut self, now: Millis, ask: CommitOffsets, out: &mut Effects) {
+    pub(crate) fn step_offsets(&mut self, now: Millis, command: OffsetCommand, out: &mut Effects) {
+        match command {
+            OffsetCommand::CommitOffsets(command, ticket) => {
+                let reply = self.commit_offsets(now, command, out);
+                out.reply(ticket, reply);
+            }
+            OffsetCommand::StageOffsets(command, ticket) => {
+                let reply = self.stage_offsets(now, command, out);
+                out.reply(ticket, reply);
+            }
+            OffsetCommand::DeleteOffsets(command, ticket) => {
+                let reply = self.delete_offsets(command, out);
+                out.reply(ticket, reply);
+            }
+        }
+    }
+
+    fn commit_offsets(&mut self, now: Millis, ask: CommitOffsets, out: &mut Effects) -> CommitOffsetsReply {
         let gate = if self.any_exists(&ask.topics) {
             self.groups
                 .admit_commit(now, &ask.member, true)
@@ -31,10 +48,10 @@ impl Shard {
             let group_id = ask.member.group_id;
             out.append(LogRecord::OffsetsCommitted(OffsetsCommitted { group_id, offsets }));
         }
-        out.reply(ask.ticket, Answer::Offsets(OffsetAnswer::Committed(results)));
+        results
     }
 
-    pub(crate) fn stage_offsets(&mut self, now: Millis, mut ask: StageOffsets, out: &mut Effects) {
+    fn stage_offsets(&mut self, now: Millis, mut ask: StageOffsets, out: &mut Effects) -> StageOffsetsReply {
         let topics = std::mem::take(&mut ask.topics);
         let gate = if self.any_exists(&topics) { self.admit_stage(now, &ask, out) } else { Ok(()) };
         let (results, offsets) = self.judge_offsets(now, topics, gate);
@@ -46,7 +63,7 @@ impl Shard {
                 offsets,
             }));
         }
-        out.reply(ask.ticket, Answer::Offsets(OffsetAnswer::Staged(results)));
+        results
     }
 
     /// The transaction comes before the group: a fenced member's request may start it although its offsets are refused (T-164).
@@ -116,14 +133,14 @@ impl Shard {
         Ok(at)
     }
 
-    pub(crate) fn delete_offsets(&mut self, ask: DeleteOffsets, out: &mut Effects) {
+    fn delete_offsets(&self, ask: DeleteOffsets, out: &mut Effects) -> DeleteOffsetsReply {
         let mut partitions = Vec::new();
         let result = self.judge_delete(&ask, &mut partitions);
         if result.is_ok() && !partitions.is_empty() {
             let group_id = ask.group_id;
             out.append(LogRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions }));
         }
-        out.reply(ask.ticket, Answer::Offsets(OffsetAnswer::Deleted(result)));
+        result
     }
 
     /// Judges each partition; `gone` gets those that have something to delete.

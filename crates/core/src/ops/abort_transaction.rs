@@ -1,14 +1,12 @@
 //! An administrator aborts an open transaction: as its timeout would, only earlier (T-140, T-141).
 
-use crate::effect::{Answer, Effects, Ticket};
+use crate::effect::Effects;
 use crate::shard::Shard;
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 
 /// Asks for the abort of exactly this transaction. One that took its place meanwhile is left alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbortTransaction {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The transactional id.
     pub transactional_id: String,
     /// Its producer.
@@ -23,10 +21,17 @@ pub struct AbortTransaction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotOpen;
 
+/// The reply to [`AbortTransaction`].
+pub type AbortTransactionReply = Result<(), NotOpen>;
+
 impl Shard {
-    pub(crate) fn abort_transaction(&mut self, now: Millis, ask: &AbortTransaction, out: &mut Effects) {
+    pub(crate) fn abort_transaction(
+        &mut self,
+        now: Millis,
+        ask: &AbortTransaction,
+        out: &mut Effects,
+    ) -> AbortTransactionReply {
         let decision = self.transactions.abort(now, ask, out);
-        let result = decision.map(|decision| self.end(decision, out)).ok_or(NotOpen);
-        out.reply(ask.ticket, Answer::TransactionAborted(result));
+        decision.map(|decision| self.end(decision, out)).ok_or(NotOpen)
     }
 }

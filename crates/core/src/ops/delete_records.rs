@@ -1,6 +1,6 @@
 //! DeleteRecords: the log of a partition starts later.
 
-use crate::effect::{Answer, Effects, Ticket};
+use crate::effect::Effects;
 use crate::shard::Shard;
 use ottla_types::record::{LogRecord, LogStartMoved};
 use ottla_types::{Offset, TopicPartition};
@@ -8,11 +8,12 @@ use ottla_types::{Offset, TopicPartition};
 /// Deletes the records of partitions before an offset each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteRecords {
-    /// Who asks.
-    pub ticket: Ticket,
     /// Partition and its new first offset; -1 for the high watermark.
     pub partitions: Vec<(TopicPartition, Offset)>,
 }
+
+/// For each partition of [`DeleteRecords`] the first offset that can be read afterwards, in order.
+pub type DeleteRecordsReply = Vec<Result<Offset, DeleteRecordsError>>;
 
 /// Why records were not deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +27,9 @@ pub enum DeleteRecordsError {
 }
 
 impl Shard {
-    pub(crate) fn delete_records(&mut self, ask: DeleteRecords, out: &mut Effects) {
+    pub(crate) fn delete_records(&self, ask: &DeleteRecords, out: &mut Effects) -> DeleteRecordsReply {
         let delete = |(at, offset): &(TopicPartition, Offset)| self.delete_before(*at, *offset, out);
-        let results = ask.partitions.iter().map(delete).collect();
-        out.reply(ask.ticket, Answer::RecordsDeleted(results));
+        ask.partitions.iter().map(delete).collect()
     }
 
     /// The first offset that can be read afterwards.

@@ -1,6 +1,6 @@
 //! EndTxn: a transaction commits or aborts, in one record.
 
-use crate::effect::{Answer, Effects, Ticket};
+use crate::effect::Effects;
 use crate::refusal::Refused;
 use crate::shard::Shard;
 use crate::transaction::{Decision, End, EndError, EndOutcome};
@@ -9,27 +9,17 @@ use ottla_types::{Millis, ProducerEpoch, ProducerId};
 /// Asks for the end of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndTxn {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The transactional id.
     pub transactional_id: String,
     /// Who ends it, and how.
     pub end: End,
 }
 
-impl Shard {
-    pub(crate) fn end_txn(&mut self, now: Millis, ask: EndTxn, out: &mut Effects) {
-        let result = self.judge_end(now, &ask, out);
-        out.reply(ask.ticket, Answer::TransactionEnded(result));
-    }
+/// Producer id and epoch of the client's next transaction (T-104, T-105).
+pub type EndTxnReply = Result<(ProducerId, ProducerEpoch), Refused<EndError>>;
 
-    /// The producer id and epoch of the client's next transaction (T-104, T-105).
-    fn judge_end(
-        &mut self,
-        now: Millis,
-        ask: &EndTxn,
-        out: &mut Effects,
-    ) -> Result<(ProducerId, ProducerEpoch), Refused<EndError>> {
+impl Shard {
+    pub(crate) fn end_txn(&mut self, now: Millis, ask: &EndTxn, out: &mut Effects) -> EndTxnReply {
         match self.transactions.end(now, &ask.transactional_id, ask.end, out)? {
             EndOutcome::Replayed(producer_id, epoch) => Ok((producer_id, epoch)),
             EndOutcome::Now(decision) => {

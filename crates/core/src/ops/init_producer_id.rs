@@ -1,6 +1,6 @@
 //! InitProducerId: a producer gets its id and epoch.
 
-use crate::effect::{Answer, Effects, Ticket};
+use crate::effect::Effects;
 use crate::refusal::{Facts, Refused};
 use crate::shard::Shard;
 use crate::transaction::{InitError, Initialised};
@@ -9,8 +9,6 @@ use ottla_types::{Millis, ProducerEpoch, ProducerId};
 /// Asks for a producer id, or for the next epoch of a transactional id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitProducerId {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The transactional id; none for a producer that is only idempotent.
     pub transactional_id: Option<String>,
     /// Transaction timeout in milliseconds.
@@ -19,18 +17,16 @@ pub struct InitProducerId {
     pub given: Option<(ProducerId, ProducerEpoch)>,
 }
 
-impl Shard {
-    pub(crate) fn init_producer_id(&mut self, now: Millis, ask: InitProducerId, out: &mut Effects) {
-        let result = self.judge_init(now, &ask, out);
-        out.reply(ask.ticket, Answer::ProducerId(result));
-    }
+/// Producer id and epoch of the producer.
+pub type InitProducerIdReply = Result<(ProducerId, ProducerEpoch), Refused<InitError>>;
 
-    fn judge_init(
+impl Shard {
+    pub(crate) fn init_producer_id(
         &mut self,
         now: Millis,
         ask: &InitProducerId,
         out: &mut Effects,
-    ) -> Result<(ProducerId, ProducerEpoch), Refused<InitError>> {
+    ) -> InitProducerIdReply {
         let Some(transactional_id) = &ask.transactional_id else {
             return Ok((self.transactions.fresh_producer_id(out), ProducerEpoch(0)));
         };

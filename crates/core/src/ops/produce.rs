@@ -2,7 +2,7 @@
 
 use crate::catalog::{Topic, TopicRef};
 use crate::config::TopicSettings;
-use crate::effect::{Answer, Effects, Ticket};
+use crate::effect::Effects;
 use crate::partition::{LEADER_EPOCH, Partition, ProducerRefusal, Verdict, stale};
 use crate::refusal::{Facts, Refused, words};
 use crate::shard::Shard;
@@ -17,8 +17,6 @@ use std::fmt::{self, Display};
 /// Appends batches, one for each partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Produce {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The transactional id, if any.
     pub transactional_id: Option<String>,
     /// What happens to partitions that are not in the transaction yet.
@@ -45,6 +43,9 @@ pub struct ProduceBatch {
     /// Its bytes.
     pub payload: Bytes,
 }
+
+/// A result for each batch of [`Produce`], in order.
+pub type ProduceReply = Vec<Result<Appended, Refused<ProduceError>>>;
 
 /// A batch that is in the log, by this request or an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,15 +135,14 @@ impl Entry {
 }
 
 impl Shard {
-    pub(crate) fn produce(&mut self, now: Millis, ask: Produce, out: &mut Effects) {
-        let Produce { ticket, transactional_id, check, batches } = ask;
+    pub(crate) fn produce(&self, now: Millis, ask: Produce, out: &mut Effects) -> ProduceReply {
+        let Produce { transactional_id, check, batches } = ask;
         let mut entries = self.entries(transactional_id.is_some(), batches);
         if let Some(transactional_id) = transactional_id {
             self.admit_batches(now, transactional_id, check, &mut entries, out);
         }
         let append = |entry: Entry| self.append_batch(now, check, entry, out);
-        let results = entries.into_iter().map(append).collect();
-        out.reply(ticket, Answer::Produced(results));
+        entries.into_iter().map(append).collect()
     }
 
     /// The batches with what is refused before any transaction is asked about (T-49, T-56, T-57, T-60, T-61).

@@ -1,6 +1,6 @@
 //! WriteTxnMarkers: an administrator ends a transaction at a partition (T-234).
 
-use crate::effect::{Answer, Effects, Ticket};
+use crate::effect::Effects;
 use crate::refusal::{Facts, Refused, words};
 use crate::shard::Shard;
 use ottla_types::record::{LogRecord, Marker, MarkerAppended};
@@ -11,8 +11,6 @@ use std::fmt::{self, Display};
 /// Writes markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteTxnMarkers {
-    /// Who asks.
-    pub ticket: Ticket,
     /// The markers.
     pub markers: Vec<TxnMarker>,
 }
@@ -33,6 +31,9 @@ pub struct TxnMarker {
     /// The partitions.
     pub partitions: Vec<TopicPartition>,
 }
+
+/// For each marker of [`WriteTxnMarkers`] a result for each partition, in order.
+pub type WriteTxnMarkersReply = Vec<Vec<Result<(), Refused<MarkerError>>>>;
 
 /// Why a marker was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +60,19 @@ enum Marking {
 }
 
 impl Shard {
-    pub(crate) fn write_txn_markers(&mut self, now: Millis, ask: WriteTxnMarkers, out: &mut Effects) {
+    pub(crate) fn write_txn_markers(
+        &self,
+        now: Millis,
+        ask: &WriteTxnMarkers,
+        out: &mut Effects,
+    ) -> WriteTxnMarkersReply {
         let mut written = Written::default();
         let mut results = Vec::with_capacity(ask.markers.len());
         for asked in &ask.markers {
             let write = |at: &TopicPartition| self.write_marker(now, asked, *at, &mut written, out);
             results.push(asked.partitions.iter().map(write).collect());
         }
-        out.reply(ask.ticket, Answer::MarkersWritten(results));
+        results
     }
 
     fn write_marker(

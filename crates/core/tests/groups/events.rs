@@ -1,8 +1,7 @@
 //! The table of the group's state machine: every event in every state.
 
 use crate::world::{Joiner, World, me};
-use ottla_core::Answer;
-use ottla_core::group::{GroupAnswer, GroupState, HeartbeatError, JoinError, MemberError, SyncError};
+use ottla_core::group::{GroupState, HeartbeatError, JoinError, MemberError, SyncError};
 
 const STATES: [GroupState; 4] =
     [GroupState::Empty, GroupState::PreparingRebalance, GroupState::CompletingRebalance, GroupState::Stable];
@@ -42,13 +41,10 @@ fn table(event: impl Fn(&mut World, i32) -> String) -> Vec<String> {
 
 fn join(world: &mut World, joiner: &Joiner) -> String {
     let ticket = world.join(joiner);
-    if world.waits(ticket) {
-        return "waits".to_owned();
-    }
-    match world.answer(ticket) {
-        Some(Answer::Group(GroupAnswer::Joined(Ok(joined)))) => format!("joined {}", joined.generation),
-        Some(Answer::Group(GroupAnswer::Joined(Err(refusal)))) => format!("{:?}", refusal.error.error),
-        other => panic!("not an answer to JoinGroup: {other:?}"),
+    match world.join_reply(ticket) {
+        None => "waits".to_owned(),
+        Some(Ok(joined)) => format!("joined {}", joined.generation),
+        Some(Err(refusal)) => format!("{:?}", refusal.error.error),
     }
 }
 

@@ -4,12 +4,11 @@ use crate::world::{OTHER, TOPIC, World, kind, me};
 use ottla_core::catalog::TopicRef;
 use ottla_core::group::MemberRef;
 use ottla_core::offsets::{
-    CommitOffsets, DeleteOffsets, DeleteOffsetsError, Fetched, NewOffset, OffsetAnswer, OffsetDeleteError,
-    OffsetError, StageOffsets, TopicOffsets,
+    CommitOffsets, DeleteOffsets, DeleteOffsetsError, Fetched, NewOffset, OffsetDeleteError, OffsetError,
+    StageOffsets, TopicOffsets,
 };
 use ottla_core::ops::{EndTxn, InitProducerId};
 use ottla_core::transaction::End;
-use ottla_core::{Answer, Input};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
 
 pub(crate) type Owner = (ProducerId, ProducerEpoch);
@@ -50,13 +49,7 @@ pub(crate) type Results = Vec<Result<(), OffsetError>>;
 impl World {
     pub(crate) fn commit_all(&mut self, member: &MemberRef, topics: Vec<TopicOffsets>) -> Results {
         let member = member.clone();
-        let ticket = self.ask(|ticket| Input::CommitOffsets(CommitOffsets { ticket, member, topics }));
-        match self.answer(ticket) {
-            Some(Answer::Offsets(OffsetAnswer::Committed(results))) => {
-                results.concat().into_iter().map(kind).collect()
-            }
-            other => panic!("not an answer to OffsetCommit: {other:?}"),
-        }
+        self.ask(CommitOffsets { member, topics }).concat().into_iter().map(kind).collect()
     }
 
     /// Commits one offset.
@@ -78,14 +71,9 @@ impl World {
         let timeout = Millis(timeout);
         for _ in 0..2 {
             let transactional_id = Some(id.to_owned());
-            let ticket = self.ask(|ticket| {
-                Input::InitProducerId(InitProducerId { ticket, transactional_id, timeout, given: None })
-            });
-            match self.answer(ticket) {
-                Some(Answer::ProducerId(Ok(owner))) => return owner,
-                // An open transaction was aborted: ask again.
-                Some(Answer::ProducerId(Err(_))) => {}
-                other => panic!("not an answer to InitProducerId: {other:?}"),
+            // If it fails, an open transaction was aborted: once more.
+            if let Ok(owner) = self.ask(InitProducerId { transactional_id, timeout, given: None }) {
+                return owner;
             }
         }
         panic!("no producer id for {id}");
@@ -101,23 +89,9 @@ impl World {
     ) -> Results {
         let (producer_id, producer_epoch) = owner;
         let (transactional_id, member) = (id.to_owned(), member.clone());
-        let ticket = self.ask(|ticket| {
-            Input::StageOffsets(StageOffsets {
-                ticket,
-                transactional_id,
-                producer_id,
-                producer_epoch,
-                verify_only,
-                member,
-                topics,
-            })
-        });
-        match self.answer(ticket) {
-            Some(Answer::Offsets(OffsetAnswer::Staged(results))) => {
-                results.concat().into_iter().map(kind).collect()
-            }
-            other => panic!("not an answer to TxnOffsetCommit: {other:?}"),
-        }
+        let stage =
+            StageOffsets { transactional_id, producer_id, producer_epoch, verify_only, member, topics };
+        self.ask(stage).concat().into_iter().map(kind).collect()
     }
 
     /// Stages one offset for nobody in particular.
@@ -131,11 +105,7 @@ impl World {
         let (producer_id, producer_epoch) = owner;
         let end = End { producer_id, producer_epoch, commit, bump: true };
         let transactional_id = id.to_owned();
-        let ticket = self.ask(|ticket| Input::EndTxn(EndTxn { ticket, transactional_id, end }));
-        match self.answer(ticket) {
-            Some(Answer::TransactionEnded(Ok(owner))) => owner,
-            other => panic!("the transaction did not end: {other:?}"),
-        }
+        self.ask(EndTxn { transactional_id, end }).unwrap()
     }
 
     /// What OffsetFetch shows without asking for stable offsets.
@@ -157,10 +127,6 @@ impl World {
     ) -> Result<Vec<Result<(), OffsetDeleteError>>, DeleteOffsetsError> {
         let topics = partitions.iter().map(|at| (TopicRef::Id(at.topic), vec![at.partition])).collect();
         let group_id = "g".to_owned();
-        let ticket = self.ask(|ticket| Input::DeleteOffsets(DeleteOffsets { ticket, group_id, topics }));
-        match self.answer(ticket) {
-            Some(Answer::Offsets(OffsetAnswer::Deleted(result))) => result.map(|results| results.concat()),
-            other => panic!("not an answer to OffsetDelete: {other:?}"),
-        }
+        self.ask(DeleteOffsets { group_id, topics }).map(|results| results.concat())
     }
 }

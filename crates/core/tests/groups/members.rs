@@ -1,7 +1,6 @@
 //! Joining, syncing and leaving with several members.
 
 use crate::world::{Joiner, World, me, subscription};
-use ottla_core::Input;
 use ottla_core::group::{
     GroupState, HeartbeatError, JoinError, LeaveError, MemberError, SyncError, SyncGroup,
 };
@@ -200,14 +199,11 @@ fn sync_checks_generation_and_protocol() {
         (Some("connect"), Some("range"), Some(SyncError::InconsistentProtocol)),
         (Some("consumer"), Some("sticky"), Some(SyncError::InconsistentProtocol)),
     ] {
-        let ticket = world.ask(|ticket| {
-            Input::SyncGroup(SyncGroup {
-                ticket,
-                member: me("a", generation),
-                protocol_type: protocol_type.map(str::to_owned),
-                protocol: protocol.map(str::to_owned),
-                assignments: vec![],
-            })
+        let ticket = world.submit(SyncGroup {
+            member: me("a", generation),
+            protocol_type: protocol_type.map(str::to_owned),
+            protocol: protocol.map(str::to_owned),
+            assignments: vec![],
         });
         assert_eq!(world.synced(ticket).err(), expected);
     }

@@ -64,7 +64,7 @@ fn name(n: u8) -> String {
 }
 
 fn run_group_op(world: &mut World, op: &Op) {
-    let generation = world.shard_generation();
+    let generation = world.joined_generation();
     match op {
         Op::Join(n) => {
             let joiner = Joiner::named(&name(*n));

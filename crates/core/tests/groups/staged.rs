@@ -3,10 +3,10 @@
 use crate::ledger::{Owner, new_offset, nobody, p};
 use crate::world::{World, kind, me};
 use ottla_core::group::MemberRef;
-use ottla_core::offsets::{Fetched, OffsetAnswer, OffsetError, StageOffsets};
+use ottla_core::offsets::{Fetched, OffsetError, StageOffsets};
 use ottla_core::ops::{AddOffsetsToTxn, EndTxn};
 use ottla_core::transaction::{End, TransactionCheck, TransactionClaim, TransactionError};
-use ottla_core::{Answer, Effects, Input, Ticket, offsets_partition};
+use ottla_core::{Command, Effects, Ticket, TicketId, offsets_partition};
 use ottla_types::record::{LogRecord, TransactionStatus};
 
 fn add_offsets(world: &mut World, id: &str, owner: Owner, group: &str) -> Result<(), TransactionError> {
@@ -17,11 +17,7 @@ fn add_offsets(world: &mut World, id: &str, owner: Owner, group: &str) -> Result
         check: TransactionCheck::Add,
     };
     let group_id = group.to_owned();
-    let ticket = world.ask(|ticket| Input::AddOffsetsToTxn(AddOffsetsToTxn { ticket, claim, group_id }));
-    match world.answer(ticket) {
-        Some(Answer::OffsetsInTransaction(result)) => result.map_err(|refused| refused.error),
-        other => panic!("not an answer to AddOffsetsToTxn: {other:?}"),
-    }
+    kind(world.ask(AddOffsetsToTxn { claim, group_id }))
 }
 
 /// Group `name` without members.
@@ -126,17 +122,17 @@ fn t_168_staging_a_retry_again_needs_no_sequence() {
 fn t_168_the_record_comes_before_the_answer() {
     let mut world = World::new();
     let owner = world.init("t");
-    let ask = Input::StageOffsets(StageOffsets {
-        ticket: Ticket(0),
+    let ticket = Ticket::new(TicketId(0));
+    let stage = StageOffsets {
         transactional_id: "t".to_owned(),
         producer_id: owner.0,
         producer_epoch: owner.1,
         verify_only: false,
         member: nobody(),
         topics: vec![new_offset(p(0), 1)],
-    });
+    };
     let mut out = Effects::default();
-    world.shard.step(world.now, ask, &mut out);
+    world.shard.step(world.now, stage.into_input(ticket), &mut out);
     let effects: Vec<_> = out.drain().collect();
     use ottla_core::Effect::{Append, Reply};
     assert!(
@@ -145,8 +141,8 @@ fn t_168_the_record_comes_before_the_answer() {
             [
                 Append(LogRecord::TransactionUpdated(_)),
                 Append(LogRecord::OffsetsStaged(_)),
-                Reply { answer: Answer::Offsets(OffsetAnswer::Staged(_)), .. }
-            ]
+                Reply(reply)
+            ] if reply.ticket() == ticket.id()
         ),
         "{effects:?}"
     );
@@ -253,12 +249,7 @@ fn t_192_an_end_leaves_the_staged_offsets_of_others() {
     let (one, two) = (world.init("one"), world.init("two"));
     world.stage("one", one, p(0), 1);
     let end = End { producer_id: two.0, producer_epoch: two.1, commit: false, bump: true };
-    let ticket =
-        world.ask(|ticket| Input::EndTxn(EndTxn { ticket, transactional_id: "two".to_owned(), end }));
-    match world.answer(ticket) {
-        Some(Answer::TransactionEnded(result)) => assert!(kind(result).is_ok()),
-        other => panic!("{other:?}"),
-    }
+    assert!(world.ask(EndTxn { transactional_id: "two".to_owned(), end }).is_ok());
     assert!(world.is_unstable(p(0)));
     let member = me("", -1);
     assert_eq!(world.stage_as("one", one, &member, true, vec![new_offset(p(1), 1)]), [Ok(())]);

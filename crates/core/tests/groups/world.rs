@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use ottla_core::config::Settings;
 use ottla_core::group::{
-    DeleteGroups, GroupAnswer, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup, JoinRefusal,
-    Joined, LeaveError, LeaveGroup, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup, Synced,
+    DeleteGroupError, DeleteGroups, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup,
+    JoinGroupReply, LeaveGroup, LeaveGroupReply, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
+    SyncGroupReply, Synced,
 };
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Refused, Shard, Ticket};
+use ottla_core::{Applied, Command, Effect, Effects, Input, Refused, Reply, Shard, Ticket, TicketId};
 use ottla_types::record::{LogRecord, TopicCreated};
 use ottla_types::{LogPosition, Millis, TopicId};
 use std::collections::BTreeMap;
@@ -21,7 +22,11 @@ pub(crate) struct World {
     settings: Settings,
     pub(crate) now: Millis,
     pub(crate) log: Vec<(Applied, LogRecord)>,
-    answers: BTreeMap<Ticket, Answer>,
+    /// Replies that no test has read, but for those to JoinGroup.
+    replies: BTreeMap<TicketId, Reply>,
+    /// Members that wait to join, and the replies of those that do not that no test has read.
+    joining: BTreeMap<TicketId, Ticket<JoinGroupReply>>,
+    joined: BTreeMap<TicketId, JoinGroupReply>,
     tickets: u64,
     /// The log refuses records.
     full: bool,
@@ -40,7 +45,9 @@ impl World {
             settings,
             now: Millis(1_000_000),
             log: Vec::new(),
-            answers: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            joining: BTreeMap::new(),
+            joined: BTreeMap::new(),
             tickets: 0,
             full: false,
         };
@@ -52,11 +59,18 @@ impl World {
         world
     }
 
-    pub(crate) fn ask(&mut self, input: impl FnOnce(Ticket) -> Input) -> Ticket {
+    /// Submits a command; its reply may come later.
+    pub(crate) fn submit<C: Command>(&mut self, command: C) -> Ticket<C::Reply> {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        self.step(input(ticket));
+        let ticket = Ticket::new(TicketId(self.tickets));
+        self.step(command.into_input(ticket));
         ticket
+    }
+
+    /// Submits a command that is replied to at once.
+    pub(crate) fn ask<C: Command>(&mut self, command: C) -> C::Reply {
+        let ticket = self.submit(command);
+        self.reply(ticket).unwrap()
     }
 
     fn step(&mut self, input: Input) {
@@ -66,8 +80,13 @@ impl World {
             match effect {
                 Effect::Append(_) if self.full => return,
                 Effect::Append(record) => self.append(record),
-                Effect::Reply { ticket, answer } => {
-                    assert!(self.answers.insert(ticket, answer).is_none(), "{ticket:?} was answered twice");
+                Effect::Reply(reply) => {
+                    let id = reply.ticket();
+                    let twice = match self.joining.remove(&id) {
+                        Some(ticket) => self.joined.insert(id, ticket.open(reply).unwrap()).is_some(),
+                        None => self.replies.insert(id, reply).is_some(),
+                    };
+                    assert!(!twice, "{id:?} is replied to twice");
                 }
                 Effect::Advanced(_) => {}
             }
@@ -75,7 +94,7 @@ impl World {
     }
 
     /// Does something whose first record the log refuses, as the host does; what it gives, and who waits in vain.
-    pub(crate) fn refuse<T>(&mut self, act: impl FnOnce(&mut World) -> T) -> (T, Vec<Ticket>) {
+    pub(crate) fn refuse<T>(&mut self, act: impl FnOnce(&mut World) -> T) -> (T, Vec<TicketId>) {
         self.full = true;
         let result = act(self);
         self.full = false;
@@ -115,7 +134,8 @@ impl World {
         assert_eq!(replayed.snapshot(), self.shard.snapshot());
         self.check_snapshot();
         self.shard = replayed;
-        self.answers.clear();
+        self.replies.clear();
+        self.joined.clear();
     }
 
     /// The state rebuilt from snapshot rows and the log from record number `tail` on.
@@ -132,111 +152,88 @@ impl World {
         assert_eq!(self.rebuilt(&rows, self.log.len()), rows);
     }
 
-    pub(crate) fn answer(&mut self, ticket: Ticket) -> Option<Answer> {
-        self.answers.remove(&ticket)
+    /// The reply to a command, if it has come.
+    pub(crate) fn reply<R: Send + 'static>(&mut self, ticket: Ticket<R>) -> Option<R> {
+        let reply = self.replies.remove(&ticket.id())?;
+        Some(ticket.open(reply).unwrap())
     }
 
-    /// The latest generation that a member was told and the test has not read.
-    pub(crate) fn shard_generation(&self) -> i32 {
-        let told = self.answers.values().filter_map(|answer| match answer {
-            Answer::Group(GroupAnswer::Joined(Ok(joined))) => Some(joined.generation),
-            _ => None,
-        });
-        told.max().unwrap_or_default()
+    pub(crate) fn waits<R: Send + 'static>(&self, ticket: Ticket<R>) -> bool {
+        !self.replies.contains_key(&ticket.id()) && !self.joined.contains_key(&ticket.id())
     }
 
-    pub(crate) fn waits(&self, ticket: Ticket) -> bool {
-        !self.answers.contains_key(&ticket)
+    /// The latest generation of the replies to JoinGroup that no test has read.
+    pub(crate) fn joined_generation(&self) -> i32 {
+        let joined = self.joined.values().flatten();
+        joined.map(|joined| joined.generation).max().unwrap_or_default()
+    }
+
+    /// The reply to a JoinGroup, if it has come.
+    pub(crate) fn join_reply(&mut self, ticket: Ticket<JoinGroupReply>) -> Option<JoinGroupReply> {
+        self.joined.remove(&ticket.id())
     }
 
     pub(crate) fn state(&self) -> Option<GroupState> {
         self.shard.groups().describe("g").map(|group| group.state)
     }
 
-    pub(crate) fn joined(&mut self, ticket: Ticket) -> Result<Joined, JoinRefusal> {
-        match self.answer(ticket) {
-            Some(Answer::Group(GroupAnswer::Joined(joined))) => joined,
-            other => panic!("not an answer to JoinGroup: {other:?}"),
-        }
+    pub(crate) fn joined(&mut self, ticket: Ticket<JoinGroupReply>) -> JoinGroupReply {
+        self.join_reply(ticket).unwrap()
     }
 
-    pub(crate) fn join_error(&mut self, ticket: Ticket) -> JoinError {
+    pub(crate) fn join_error(&mut self, ticket: Ticket<JoinGroupReply>) -> JoinError {
         self.joined(ticket).unwrap_err().error.error
     }
 
-    pub(crate) fn synced(&mut self, ticket: Ticket) -> Result<Synced, SyncError> {
-        match self.answer(ticket) {
-            Some(Answer::Group(GroupAnswer::Synced(synced))) => kind(synced),
-            other => panic!("not an answer to SyncGroup: {other:?}"),
-        }
+    pub(crate) fn synced(&mut self, ticket: Ticket<SyncGroupReply>) -> Result<Synced, SyncError> {
+        kind(self.reply(ticket).unwrap())
     }
 
     pub(crate) fn heartbeat(&mut self, member: &MemberRef) -> Result<(), HeartbeatError> {
-        let ticket = self.ask(|ticket| Input::Heartbeat(Heartbeat { ticket, member: member.clone() }));
-        match self.answer(ticket) {
-            Some(Answer::Group(GroupAnswer::Heartbeat(result))) => kind(result),
-            other => panic!("not an answer to Heartbeat: {other:?}"),
-        }
+        kind(self.ask(Heartbeat { member: member.clone() }))
     }
 
-    pub(crate) fn leave_all(
-        &mut self,
-        members: &[(&str, Option<&str>)],
-    ) -> Result<Vec<Result<(), MemberError>>, LeaveError> {
+    pub(crate) fn leave_all(&mut self, members: &[(&str, Option<&str>)]) -> LeaveGroupReply {
         let members = members.iter().map(|(member_id, instance_id)| LeavingMember {
             member_id: (*member_id).to_owned(),
             instance_id: instance_id.map(str::to_owned),
         });
         let members = members.collect();
-        let ticket =
-            self.ask(|ticket| Input::LeaveGroup(LeaveGroup { ticket, group_id: "g".to_owned(), members }));
-        match self.answer(ticket) {
-            Some(Answer::Group(GroupAnswer::Left(left))) => left,
-            other => panic!("not an answer to LeaveGroup: {other:?}"),
-        }
+        self.ask(LeaveGroup { group_id: "g".to_owned(), members })
     }
 
     pub(crate) fn leave(&mut self, member_id: &str) -> Result<(), MemberError> {
         self.leave_all(&[(member_id, None)]).unwrap().remove(0)
     }
 
-    pub(crate) fn delete_group(&mut self, group_id: &str) -> Result<(), ottla_core::group::DeleteGroupError> {
-        let groups = vec![group_id.to_owned()];
-        let ticket = self.ask(|ticket| Input::DeleteGroups(DeleteGroups { ticket, groups }));
-        match self.answer(ticket) {
-            Some(Answer::Group(GroupAnswer::Deleted(mut results))) => results.remove(0),
-            other => panic!("not an answer to DeleteGroups: {other:?}"),
-        }
+    pub(crate) fn delete_group(&mut self, group_id: &str) -> Result<(), DeleteGroupError> {
+        self.ask(DeleteGroups { groups: vec![group_id.to_owned()] }).remove(0)
     }
 
-    pub(crate) fn join(&mut self, joiner: &Joiner) -> Ticket {
+    pub(crate) fn join(&mut self, joiner: &Joiner) -> Ticket<JoinGroupReply> {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        let ask = joiner.ask(ticket);
-        self.step(Input::JoinGroup(ask));
+        let ticket = Ticket::new(TicketId(self.tickets));
+        self.joining.insert(ticket.id(), ticket);
+        self.step(joiner.command().into_input(ticket));
         ticket
     }
 
-    pub(crate) fn sync(&mut self, member: &MemberRef, assignments: &[(&str, &str)]) -> Ticket {
+    pub(crate) fn sync(
+        &mut self,
+        member: &MemberRef,
+        assignments: &[(&str, &str)],
+    ) -> Ticket<SyncGroupReply> {
         let assignments = assignments.iter();
         let assignments = assignments.map(|(id, text)| ((*id).to_owned(), Bytes::from((*text).to_owned())));
         let assignments = assignments.collect();
-        self.ask(|ticket| {
-            Input::SyncGroup(SyncGroup {
-                ticket,
-                member: member.clone(),
-                protocol_type: None,
-                protocol: None,
-                assignments,
-            })
-        })
+        self.submit(SyncGroup { member: member.clone(), protocol_type: None, protocol: None, assignments })
     }
 
     /// A stable group of these members, the first of them leading; each is assigned its own name. Gives the generation.
     /// A name like `a-1` is static member `a`.
     pub(crate) fn stable(&mut self, members: &[&str]) -> i32 {
         let joiners: Vec<Joiner> = members.iter().map(|member| Joiner::named(member)).collect();
-        let mut tickets: Vec<Ticket> = joiners.iter().map(|joiner| self.join(joiner)).collect();
+        let mut tickets: Vec<_> = joiners.iter().map(|joiner| self.join(joiner)).collect();
         if members.len() > 1 {
             // The first had a generation to itself before the others came.
             tickets.push(self.join(&joiners[0].clone().known()));
@@ -313,9 +310,8 @@ impl Joiner {
         self
     }
 
-    fn ask(&self, ticket: Ticket) -> JoinGroup {
+    fn command(&self) -> JoinGroup {
         JoinGroup {
-            ticket,
             group_id: "g".to_owned(),
             member_id: self.member_id.clone(),
             instance_id: self.instance_id.clone(),

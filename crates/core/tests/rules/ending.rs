@@ -1,9 +1,9 @@
 //! EndTxn: the tables of section 9, each cell, at epochs 0, 32765 and 32766.
 
+use crate::support::{Answer, input};
 use crate::world::{Owner, World, at, owner};
 use ottla_core::ops::{AbortTransaction, NotOpen};
 use ottla_core::transaction::EndError::{self, Fenced, InvalidState, UnknownProducer};
-use ottla_core::{Answer, Input, Ticket};
 use ottla_types::record::{LogRecord, TransactionState, TransactionStatus, TransactionUpdated};
 use ottla_types::{LogPosition, Millis, ProducerEpoch, ProducerId};
 
@@ -272,14 +272,13 @@ fn t_110_t_141_after_a_timeout_the_owner_recovers_by_aborting() {
 /// An administrator's abort of the transaction of "a" that is open, or of one that started at another time.
 fn abort(world: &mut World, owner: Owner, started: Millis) -> Result<(), NotOpen> {
     let ask = AbortTransaction {
-        ticket: Ticket(0),
         transactional_id: "a".to_owned(),
         producer_id: owner.0,
         producer_epoch: owner.1,
         started,
     };
-    match world.ask(Input::AbortTransaction(ask)) {
-        Answer::TransactionAborted(result) => result,
+    match world.ask(input(ask)) {
+        Answer::AbortTransaction(result) => result,
         other => panic!("{other:?}"),
     }
 }

@@ -1,9 +1,10 @@
 //! Idempotent produce: epochs and sequences (section 4 of the rules).
 
+use crate::support::Answer;
 use crate::world::{World, at, batch, kind, owner, plain, producing};
-use ottla_core::ops::ProduceError;
+use ottla_core::Input;
+use ottla_core::ops::{PartitionCommand, ProduceError};
 use ottla_core::transaction::TransactionCheck;
-use ottla_core::{Answer, Input};
 use ottla_types::{Millis, ProducerId};
 
 #[test]
@@ -272,11 +273,11 @@ fn timestamps_lie_near_the_brokers_clock() {
         let mut summary = plain(2);
         summary.max_timestamp = Millis(latest);
         let mut input = producing(None, TransactionCheck::Add, &[(at(topic, 0), summary)]);
-        if let Input::Produce(produce) = &mut input {
+        if let Input::Partitions(PartitionCommand::Produce(produce, _)) = &mut input {
             (produce.batches[0].earliest, produce.batches[0].stamped) = (Millis(earliest), stamped);
         }
         match world.ask(input) {
-            Answer::Produced(mut results) => kind(results.remove(0)).map(|_| ()),
+            Answer::Produce(mut results) => kind(results.remove(0)).map(|_| ()),
             other => panic!("{other:?}"),
         }
     };

@@ -2,13 +2,14 @@
 
 use crate::parts;
 use crate::pieces::Pieces;
+use crate::support::input;
 use crate::world::{Owner, World, at, batch, claim, plain};
+use ottla_core::Shard;
 use ottla_core::catalog::TopicRef;
 use ottla_core::group::{DeleteGroups, MemberRef};
 use ottla_core::offsets::{CommitOffsets, DeleteOffsets, NewOffset, StageOffsets, TopicOffsets};
 use ottla_core::ops::{AddOffsetsToTxn, DeleteRecords, TxnMarker, WriteTxnMarkers};
 use ottla_core::transaction::TransactionCheck;
-use ottla_core::{Input, Shard, Ticket};
 use ottla_types::record::{BatchPlace, LogRecord};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
 use proptest::prelude::*;
@@ -134,8 +135,7 @@ impl Play {
             Event::AddOffsets { id, age, group } => {
                 let claim = claim(&name(id), self.owner(id, age), TransactionCheck::Add);
                 let group_id = format!("group-{group}");
-                let ticket = Ticket(0);
-                self.world.step(Input::AddOffsetsToTxn(AddOffsetsToTxn { ticket, claim, group_id }));
+                self.world.step(input(AddOffsetsToTxn { claim, group_id }));
             }
             Event::End { id, age, commit, bump } => {
                 let owner = self.owner(id, age);
@@ -179,17 +179,15 @@ impl Play {
     }
 
     fn offsets(&mut self, event: Event) {
-        let ticket = Ticket(0);
         let input = match event {
             Event::Commit { group, partition, offset } => {
                 let topics = vec![self.new_offset(partition, offset)];
-                Input::CommitOffsets(CommitOffsets { ticket, member: nobody(group), topics })
+                input(CommitOffsets { member: nobody(group), topics })
             }
             Event::Stage { id, age, group, partition, verify } => {
                 let owner = self.owner(id, age);
                 let topics = vec![self.new_offset(partition, age)];
-                Input::StageOffsets(StageOffsets {
-                    ticket,
+                input(StageOffsets {
                     transactional_id: name(id),
                     producer_id: owner.0,
                     producer_epoch: owner.1,
@@ -201,11 +199,9 @@ impl Play {
             Event::DeleteOffsets { group, partition } => {
                 let at = self.partition(partition);
                 let topics = vec![(TopicRef::Id(at.topic), vec![at.partition])];
-                Input::DeleteOffsets(DeleteOffsets { ticket, group_id: nobody(group).group_id, topics })
+                input(DeleteOffsets { group_id: nobody(group).group_id, topics })
             }
-            Event::DeleteGroup { group } => {
-                Input::DeleteGroups(DeleteGroups { ticket, groups: vec![nobody(group).group_id] })
-            }
+            Event::DeleteGroup { group } => input(DeleteGroups { groups: vec![nobody(group).group_id] }),
             _ => return,
         };
         self.world.step(input);
@@ -223,7 +219,6 @@ impl Play {
     }
 
     fn operate(&mut self, event: Event) {
-        let ticket = Ticket(0);
         match event {
             Event::Marker { producer, epoch, partition: number, commit, bump } => {
                 let marker = TxnMarker {
@@ -235,11 +230,11 @@ impl Play {
                     partitions: vec![self.partition(number), self.partition(0)],
                 };
                 let markers = vec![marker.clone(), marker];
-                self.world.step(Input::WriteTxnMarkers(WriteTxnMarkers { ticket, markers }));
+                self.world.step(input(WriteTxnMarkers { markers }));
             }
             Event::Delete { partition: number, offset } => {
                 let partitions = vec![(self.partition(number), Offset(i64::from(offset)))];
-                self.world.step(Input::DeleteRecords(DeleteRecords { ticket, partitions }));
+                self.world.step(input(DeleteRecords { partitions }));
             }
             Event::Rewrite { partition: number, from, count, per_part, gone } => {
                 let at = self.partition(number);

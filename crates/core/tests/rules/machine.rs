@@ -1,8 +1,8 @@
 //! The state machine of a transactional id (section 8), and what the broker does of its own accord.
 
 use crate::ending::{STATUSES, ended_records, status_of, world_at};
+use crate::support::Answer;
 use crate::world::{Owner, World, adding, at, batch, ending, initialise, owner, producing, staging};
-use ottla_core::Answer;
 use ottla_core::ops::ProduceError;
 use ottla_core::transaction::{EndError, InitError, TransactionCheck, TransactionError};
 use ottla_types::record::{LogRecord, TransactionStatus, TransactionUpdated};
@@ -146,11 +146,11 @@ fn t_27_t_91_nothing_is_ever_under_way() {
     answers.extend(world.step(adding("t", next, &[at(1, 1)], TransactionCheck::Add)));
     answers.extend(world.step(ending("t", next, false, true)));
     answers.extend(world.step(initialise("t", None, 60_000)));
-    let ended = |epoch| Answer::TransactionEnded(Ok(owner(0, epoch)));
-    assert!(matches!(&answers[0], Answer::Produced(results) if results[0].is_ok()));
+    let ended = |epoch| Answer::EndTxn(Ok(owner(0, epoch)));
+    assert!(matches!(&answers[0], Answer::Produce(results) if results[0].is_ok()));
     assert_eq!(answers[1..3], [ended(1), ended(1)], "the second commit is a retry");
-    assert_eq!(answers[3], Answer::PartitionsInTransaction(vec![Ok(())]));
-    assert_eq!(answers[4..], [ended(2), Answer::ProducerId(Ok(owner(0, 3)))]);
+    assert_eq!(answers[3], Answer::AddPartitionsToTxn(vec![Ok(())]));
+    assert_eq!(answers[4..], [ended(2), Answer::InitProducerId(Ok(owner(0, 3)))]);
     assert_eq!(ended_records(&world).len(), 2);
 }
 

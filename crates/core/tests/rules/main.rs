@@ -15,5 +15,7 @@ mod reading;
 mod recovery;
 mod refusing;
 mod rewriting;
+#[path = "../support/mod.rs"]
+mod support;
 mod verifying;
 mod world;

@@ -1,9 +1,10 @@
 //! InitProducerId, joining a transaction, timeouts and expiry (sections 3, 5 to 7, 11 and 12).
 
+use crate::support::{Answer, input};
 use crate::world::{Owner, World, at, batch, claim, owner};
+use ottla_core::offsets_partition;
 use ottla_core::ops::{AddOffsetsToTxn, ProduceError};
 use ottla_core::transaction::{InitError, TransactionCheck, TransactionError, TransactionFilter};
-use ottla_core::{Answer, Input, Ticket, offsets_partition};
 use ottla_types::record::{BatchPlace, LogRecord, TransactionStatus};
 use ottla_types::{Millis, Offset, ProducerId};
 
@@ -344,12 +345,8 @@ fn t_143_t_144_idle_ids_are_forgotten() {
 fn t_151_a_group_stands_for_its_offsets_partition() {
     let mut world = World::new();
     let me = world.init("t", None).unwrap();
-    let ask = AddOffsetsToTxn {
-        ticket: Ticket(0),
-        claim: claim("t", me, TransactionCheck::Add),
-        group_id: "hello".to_owned(),
-    };
-    assert_eq!(world.ask(Input::AddOffsetsToTxn(ask)), Answer::OffsetsInTransaction(Ok(())));
+    let ask = AddOffsetsToTxn { claim: claim("t", me, TransactionCheck::Add), group_id: "hello".to_owned() };
+    assert_eq!(world.ask(input(ask)), Answer::AddOffsetsToTxn(Ok(())));
     let known = world.shard.transactions().get("t").unwrap();
     let offsets: Vec<_> = known.offset_partitions().iter().copied().collect();
     assert_eq!(offsets, [offsets_partition("hello", 50)]);

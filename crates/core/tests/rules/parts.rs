@@ -1,9 +1,9 @@
 //! Partitions whose older batches lie in runs: what readers find is what a plain list of batches would give.
 
+use crate::support::input;
 use crate::world::{Owner, World, at, plain};
 use ottla_core::catalog::{AlterConfigs, ConfigChange, ConfigOp, ConfigTarget};
 use ottla_core::partition::{Isolation, ReadPlan, Source};
-use ottla_core::{Input, Ticket};
 use ottla_types::record::{LogRecord, LogStartMoved, PartsInstalled, RunPart, StoredBatch};
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
 use proptest::prelude::*;
@@ -429,7 +429,7 @@ fn retention_that_is_changed_counts_from_the_next_look() {
     let change = |world: &mut World, target: ConfigTarget, name: &str, value: Option<&str>| {
         let op = value.map_or(ConfigOp::Delete, |value| ConfigOp::Set(value.to_owned()));
         let changes = vec![ConfigChange { target, replace: false, ops: vec![(name.to_owned(), op)] }];
-        world.ask(Input::AlterConfigs(AlterConfigs { ticket: Ticket(0), changes, validate_only: false }));
+        world.ask(input(AlterConfigs { changes, validate_only: false }));
     };
     let topic = || ConfigTarget::Topic("topic-1".to_owned());
     world.pass(400_000);

@@ -3,6 +3,7 @@
 use crate::world::{World, at, plain};
 use ottla_core::Input;
 use ottla_core::compaction::Compactable;
+use ottla_core::ops::PartitionCommand;
 use ottla_core::partition::{Install, InstallParts};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset, TopicPartition};
@@ -34,7 +35,7 @@ fn compact(world: &mut World, one: &Compactable, run: u64, to: i64) {
         horizon: Millis::NONE,
     };
     let installs: Vec<Install> = vec![one.install(Offset(to), vec![part])];
-    world.step(Input::InstallParts(InstallParts { installs }));
+    world.step(Input::Partitions(PartitionCommand::InstallParts(InstallParts { installs })));
     world.sync();
 }
 

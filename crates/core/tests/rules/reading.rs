@@ -1,11 +1,12 @@
 //! What readers see, markers, log starts and what the log may free (sections 10, 14 and 16).
 
+use crate::support::{Answer, input};
 use crate::world::{Owner, World, at, kind, owner, plain};
 use ottla_core::ops::{DeleteRecordsError, EndTxn, MarkerError, TxnMarker, WriteTxnMarkers};
 use ottla_core::partition::Holder;
 use ottla_core::partition::Isolation::{Committed, Uncommitted};
 use ottla_core::transaction::End;
-use ottla_core::{Answer, Effects, Input, Ticket};
+use ottla_core::{Effects, Input};
 use ottla_types::record::BatchPlace;
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
 
@@ -27,8 +28,8 @@ fn marker(by: Owner, commit: bool, bumped: bool) -> TxnMarker {
 }
 
 fn mark(world: &mut World, markers: Vec<TxnMarker>) -> Vec<Vec<Result<(), MarkerError>>> {
-    match world.ask(Input::WriteTxnMarkers(WriteTxnMarkers { ticket: Ticket(0), markers })) {
-        Answer::MarkersWritten(results) => {
+    match world.ask(input(WriteTxnMarkers { markers })) {
+        Answer::WriteTxnMarkers(results) => {
             results.into_iter().map(|results| results.into_iter().map(kind).collect()).collect()
         }
         other => panic!("{other:?}"),
@@ -56,7 +57,6 @@ fn ends(world: &World) -> (i64, i64, i64) {
 fn nothing_is_readable_before_it_is_durable() {
     let mut world = World::new();
     let produce = ottla_core::ops::Produce {
-        ticket: Ticket(0),
         transactional_id: None,
         check: ottla_core::transaction::TransactionCheck::Add,
         batches: vec![ottla_core::ops::ProduceBatch {
@@ -69,7 +69,7 @@ fn nothing_is_readable_before_it_is_durable() {
             payload: bytes::Bytes::new(),
         }],
     };
-    world.step(Input::Produce(produce));
+    world.step(input(produce));
     assert_eq!(ends(&world), (0, 0, 3));
     assert!(world.read(p0(), 0, Uncommitted).unwrap().sources.is_empty());
     assert!(world.read(p0(), 3, Uncommitted).is_err());
@@ -88,8 +88,8 @@ fn t_200_an_end_counts_only_once_it_is_durable() {
     assert_eq!(ends(&world), (0, 1, 1));
     let end =
         ottla_core::transaction::End { producer_id: me.0, producer_epoch: me.1, commit: true, bump: true };
-    let ask = ottla_core::ops::EndTxn { ticket: Ticket(0), transactional_id: "t".to_owned(), end };
-    world.step(Input::EndTxn(ask));
+    let ask = ottla_core::ops::EndTxn { transactional_id: "t".to_owned(), end };
+    world.step(input(ask));
     assert_eq!(ends(&world), (0, 1, 2));
     world.sync();
     assert_eq!(ends(&world), (2, 2, 2));
@@ -342,8 +342,8 @@ fn t_200_what_holds_the_last_stable_offset_is_known() {
     // The end is decided but not durable: its marker holds the offset as long.
     world.write(p0(), plain(1)).unwrap();
     let end = End { producer_id: me.0, producer_epoch: me.1, commit: true, bump: true };
-    let ask = EndTxn { ticket: Ticket(0), transactional_id: "t".to_owned(), end };
-    world.step(Input::EndTxn(ask));
+    let ask = EndTxn { transactional_id: "t".to_owned(), end };
+    world.step(input(ask));
     let settling = Holder::Settling { first_offset: Offset(0), marker_offset: Offset(2) };
     assert_eq!(holder(&world), Some(settling));
     world.sync();

@@ -1,11 +1,12 @@
 //! Recovery (section 17): every crash leaves a whole, and a retry goes on from there.
 
 use crate::ending::{ended_records, world_at};
+use crate::support::Answer;
 use crate::world::{Owner, World, adding, at, batch, ending, initialise, owner, plain, producing, staging};
 use ottla_core::offsets::Fetched;
 use ottla_core::ops::ProduceError;
 use ottla_core::transaction::{InitError, TransactionCheck};
-use ottla_core::{Answer, Applied, Input};
+use ottla_core::{Applied, Input};
 use ottla_types::record::{
     BatchAppended, BatchPlace, LogRecord, Marker, MarkerAppended, TransactionForgotten, TransactionStatus,
 };
@@ -156,11 +157,11 @@ impl Client {
         for _ in 0..3 {
             let request = self.request(step);
             match world.ask(request.clone()) {
-                Answer::ProducerId(Ok(me)) => self.me = Some(me),
-                Answer::ProducerId(Err(refused)) if refused.error == InitError::Concurrent => continue,
-                Answer::TransactionEnded(result) => self.me = Some(result.unwrap()),
-                Answer::Produced(results) => assert!(results[0].is_ok(), "{request:?}: {results:?}"),
-                Answer::PartitionsInTransaction(results) => assert!(results.iter().all(Result::is_ok)),
+                Answer::InitProducerId(Ok(me)) => self.me = Some(me),
+                Answer::InitProducerId(Err(refused)) if refused.error == InitError::Concurrent => continue,
+                Answer::EndTxn(result) => self.me = Some(result.unwrap()),
+                Answer::Produce(results) => assert!(results[0].is_ok(), "{request:?}: {results:?}"),
+                Answer::AddPartitionsToTxn(results) => assert!(results.iter().all(Result::is_ok)),
                 other => assert!(!format!("{other:?}").contains("Err"), "{request:?}: {other:?}"),
             }
             return;
@@ -244,7 +245,7 @@ fn t_259_at_the_last_epoch_too() {
             if cut == written {
                 assert_eq!(again, answer, "the retry gets what the lost answer said");
             }
-            let Answer::TransactionEnded(Ok(next)) = again[0] else { panic!("{again:?}") };
+            let Answer::EndTxn(Ok(next)) = again[0] else { panic!("{again:?}") };
             assert_eq!(next.1.0, if bumped { 0 } else { 32766 });
             assert_eq!(ended_records(&world).len(), 1);
             world.write_in("t", next, at(1, 0), i32::from(!bumped)).unwrap();
@@ -352,7 +353,7 @@ fn b_15_verification_does_not_mind_other_partitions() {
         world.step(adding("t", me, &[at(1, 1 + sequence % 2)], TransactionCheck::Add));
         let batches = [(at(1, 0), batch(me, sequence, 1, true))];
         let answers = world.step(producing(Some("t"), TransactionCheck::Verify, &batches));
-        assert!(matches!(&answers[0], Answer::Produced(results) if results[0].is_ok()), "{answers:?}");
+        assert!(matches!(&answers[0], Answer::Produce(results) if results[0].is_ok()), "{answers:?}");
     }
     // A batch that comes after the abort is refused, whatever was verified before.
     world.end("t", me, false, false).unwrap();

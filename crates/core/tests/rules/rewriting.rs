@@ -2,6 +2,7 @@
 
 use crate::world::{World, at, plain};
 use ottla_core::Input;
+use ottla_core::ops::PartitionCommand;
 use ottla_core::partition::{Hole, Install, InstallParts, RetentionClass, RunBounds, RunEnds, TailPlan};
 use ottla_types::record::{LogRecord, RunPart};
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
@@ -44,7 +45,7 @@ fn written(plan: &TailPlan, run: u64) -> Vec<Install> {
 
 fn install(world: &mut World, installs: Vec<Install>) -> Vec<LogRecord> {
     let before = world.log.len();
-    assert_eq!(world.step(Input::InstallParts(InstallParts { installs })), []);
+    assert_eq!(world.step(Input::Partitions(PartitionCommand::InstallParts(InstallParts { installs }))), []);
     world.sync();
     world.log[before..].iter().map(|(_, record)| record.clone()).collect()
 }

@@ -1,10 +1,9 @@
 //! Verification and implicit add (section 6), markers at a partition (section 10) and what readers are told (section 14).
 
+use crate::support::{Answer, input};
 use crate::world::{World, at, batch, ending, owner, plain, producing};
-use ottla_core::Answer;
 use ottla_core::ops::{ProduceError, TxnMarker, WriteTxnMarkers};
 use ottla_core::transaction::TransactionCheck::{Add, Verify};
-use ottla_core::{Input, Ticket};
 use ottla_types::Offset;
 use ottla_types::record::{LogRecord, ProducerState};
 
@@ -14,7 +13,7 @@ fn producer(world: &World) -> ProducerState {
 
 fn offsets(answers: &[Answer]) -> Vec<Result<i64, ProduceError>> {
     let one = |answer: &Answer| match answer {
-        Answer::Produced(results) => results[0].map(|one| one.base_offset.0).map_err(|refused| refused.error),
+        Answer::Produce(results) => results[0].map(|one| one.base_offset.0).map_err(|refused| refused.error),
         other => panic!("{other:?}"),
     };
     answers.iter().map(one).collect()
@@ -166,9 +165,9 @@ fn b_21_t_253_a_repeated_marker_ends_nothing_else() {
             bumped: true,
             partitions: vec![at(1, 0)],
         };
-        let ask = WriteTxnMarkers { ticket: Ticket(0), markers: vec![marker] };
-        match world.ask(Input::WriteTxnMarkers(ask)) {
-            Answer::MarkersWritten(results) => results[0][0].map_err(|refused| refused.error),
+        let ask = WriteTxnMarkers { markers: vec![marker] };
+        match world.ask(input(ask)) {
+            Answer::WriteTxnMarkers(results) => results[0][0].map_err(|refused| refused.error),
             other => panic!("{other:?}"),
         }
     };

@@ -1,5 +1,6 @@
 //! A shard with a log in memory: what a host does, without bytes.
 
+use crate::support::{Answer, Tickets, input};
 use bytes::Bytes;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
@@ -13,7 +14,7 @@ use ottla_core::partition::{Isolation, OutOfRange, ReadPlan};
 use ottla_core::transaction::{
     End, EndError, InitError, TransactionCheck, TransactionClaim, TransactionError,
 };
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Refused, Shard, Ticket};
+use ottla_core::{Applied, Effect, Effects, Input, Refused, Shard};
 use ottla_types::record::LogRecord;
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -105,16 +106,14 @@ impl World {
             assignments: Vec::new(),
             configs,
         };
-        self.ask(Input::CreateTopics(CreateTopics {
-            ticket: Ticket(0),
-            topics: vec![new],
-            validate_only: false,
-        }));
+        self.ask(input(CreateTopics { topics: vec![new], validate_only: false }));
     }
 
     /// Steps without making anything durable; the answers.
     pub(crate) fn step(&mut self, input: Input) -> Vec<Answer> {
         let mut out = Effects::default();
+        let mut tickets = Tickets::default();
+        tickets.note(&input);
         self.shard.step(self.now, input, &mut out);
         let mut answers = Vec::new();
         for effect in out.drain() {
@@ -129,7 +128,7 @@ impl World {
                     }
                     self.append(record);
                 }
-                Effect::Reply { answer, .. } => answers.push(answer),
+                Effect::Reply(reply) => answers.push(tickets.open(reply).1),
                 Effect::Advanced(partition) => self.advanced.push(partition),
             }
         }
@@ -218,7 +217,7 @@ impl World {
         timeout: i64,
     ) -> Result<Owner, InitError> {
         match self.ask(initialise(id, given, timeout)) {
-            Answer::ProducerId(result) => kind(result),
+            Answer::InitProducerId(result) => kind(result),
             other => panic!("{other:?}"),
         }
     }
@@ -240,7 +239,7 @@ impl World {
         check: TransactionCheck,
     ) -> Vec<Result<(), TransactionError>> {
         match self.ask(adding(id, owner, partitions, check)) {
-            Answer::PartitionsInTransaction(results) => results.into_iter().map(kind).collect(),
+            Answer::AddPartitionsToTxn(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -253,7 +252,7 @@ impl World {
         bump: bool,
     ) -> Result<Owner, EndError> {
         match self.ask(ending(id, owner, commit, bump)) {
-            Answer::TransactionEnded(result) => kind(result),
+            Answer::EndTxn(result) => kind(result),
             other => panic!("{other:?}"),
         }
     }
@@ -265,7 +264,7 @@ impl World {
         batches: &[(TopicPartition, BatchSummary)],
     ) -> Vec<Result<Appended, ProduceError>> {
         match self.ask(producing(id, check, batches)) {
-            Answer::Produced(results) => results.into_iter().map(kind).collect(),
+            Answer::Produce(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -282,16 +281,16 @@ impl World {
         at: TopicPartition,
         offset: i64,
     ) -> Result<i64, DeleteRecordsError> {
-        let ask = DeleteRecords { ticket: Ticket(0), partitions: vec![(at, Offset(offset))] };
-        match self.ask(Input::DeleteRecords(ask)) {
-            Answer::RecordsDeleted(mut results) => results.remove(0).map(|start| start.0),
+        let ask = DeleteRecords { partitions: vec![(at, Offset(offset))] };
+        match self.ask(input(ask)) {
+            Answer::DeleteRecords(mut results) => results.remove(0).map(|start| start.0),
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn delete_topic(&mut self, topic: u8) {
         let topics = vec![TopicRef::Id(topic_id(topic))];
-        self.ask(Input::DeleteTopics(DeleteTopics { ticket: Ticket(0), topics }));
+        self.ask(input(DeleteTopics { topics }));
     }
 
     pub(crate) fn read_committed(&self, at: TopicPartition, from: i64) -> ReadPlan {
@@ -343,12 +342,7 @@ pub(crate) fn claim(id: &str, owner: Owner, check: TransactionCheck) -> Transact
 
 /// InitProducerId.
 pub(crate) fn initialise(id: &str, given: Option<Owner>, timeout: i64) -> Input {
-    Input::InitProducerId(InitProducerId {
-        ticket: Ticket(0),
-        transactional_id: Some(id.to_owned()),
-        timeout: Millis(timeout),
-        given,
-    })
+    input(InitProducerId { transactional_id: Some(id.to_owned()), timeout: Millis(timeout), given })
 }
 
 /// AddPartitionsToTxn.
@@ -359,17 +353,13 @@ pub(crate) fn adding(
     check: TransactionCheck,
 ) -> Input {
     let claim = claim(id, owner, check);
-    Input::AddPartitionsToTxn(AddPartitionsToTxn {
-        ticket: Ticket(0),
-        claim,
-        partitions: partitions.to_vec(),
-    })
+    input(AddPartitionsToTxn { claim, partitions: partitions.to_vec() })
 }
 
 /// EndTxn.
 pub(crate) fn ending(id: &str, owner: Owner, commit: bool, bump: bool) -> Input {
     let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump };
-    Input::EndTxn(EndTxn { ticket: Ticket(0), transactional_id: id.to_owned(), end })
+    input(EndTxn { transactional_id: id.to_owned(), end })
 }
 
 /// Produce.
@@ -390,7 +380,7 @@ pub(crate) fn producing(
             payload: Bytes::new(),
         })
         .collect();
-    Input::Produce(Produce { ticket: Ticket(0), transactional_id: id.map(str::to_owned), check, batches })
+    input(Produce { transactional_id: id.map(str::to_owned), check, batches })
 }
 
 /// TxnOffsetCommit at version 5 of one offset, of group "g" without members.
@@ -401,8 +391,7 @@ pub(crate) fn staging(id: &str, owner: Owner, at: TopicPartition, offset: i64) -
         leader_epoch: -1,
         metadata: String::new(),
     };
-    Input::StageOffsets(StageOffsets {
-        ticket: Ticket(0),
+    input(StageOffsets {
         transactional_id: id.to_owned(),
         producer_id: owner.0,
         producer_epoch: owner.1,

@@ -8,6 +8,8 @@
 mod delayed;
 mod group;
 mod producer;
+#[path = "../support/mod.rs"]
+mod support;
 mod table;
 mod transaction;
 mod world;

@@ -3,10 +3,11 @@
 mod scene;
 
 use crate::producer::scene::{BATCHES, COUNT, Kind, Scene, Step, knowledge, reach, sequence_after};
+use crate::support::{Answer, input};
 use crate::table::{Row, Table};
 use crate::world::{STARTS, World, at};
 use ottla_core::ops::{Appended, MarkerError, ProduceError, TxnMarker, WriteTxnMarkers};
-use ottla_core::{Answer, Input, Refused, Ticket};
+use ottla_core::{Input, Refused};
 use ottla_types::ProducerEpoch;
 use ottla_types::record::{LogRecord, ProducerState};
 
@@ -219,7 +220,7 @@ impl Play<'_> {
 
 fn produced(answer: Answer) -> Result<Appended, Refused<ProduceError>> {
     match answer {
-        Answer::Produced(mut results) => results.remove(0),
+        Answer::Produce(mut results) => results.remove(0),
         other => panic!("{other:?}"),
     }
 }
@@ -249,8 +250,8 @@ fn play_marker(scene: &Scene, row: &Row, cell: &str, (by, bumped): (i16, bool), 
     let partitions = vec![at(0)];
     let marker =
         TxnMarker { producer_id, producer_epoch, coordinator_epoch: 0, commit: false, bumped, partitions };
-    let ask = Input::WriteTxnMarkers(WriteTxnMarkers { ticket: Ticket(0), markers: vec![marker] });
-    let Answer::MarkersWritten(mut results) = world.ask(ask.clone()) else { panic!("{name}") };
+    let ask = input(WriteTxnMarkers { markers: vec![marker] });
+    let Answer::WriteTxnMarkers(mut results) = world.ask(ask.clone()) else { panic!("{name}") };
     let result = results.remove(0).remove(0);
     match cell {
         "fenced" => {
@@ -272,6 +273,6 @@ fn play_marker(scene: &Scene, row: &Row, cell: &str, (by, bumped): (i16, bool), 
         assert_eq!((now, world.log.len()), (known, from), "{name}");
     }
     world.check_law(from);
-    let Answer::MarkersWritten(again) = world.ask(ask) else { panic!("{name}") };
+    let Answer::WriteTxnMarkers(again) = world.ask(ask) else { panic!("{name}") };
     assert_eq!(again[0][0].is_ok(), cell != "fenced", "{name}: T-236, the same marker again");
 }

@@ -1,8 +1,9 @@
 //! A shard with a log in memory, and the law: what is replayed from the log is what lives, at each of its records.
 
+use crate::support::{Answer, Tickets};
 use bytes::Bytes;
 use ottla_core::config::Settings;
-use ottla_core::{Answer, Applied, Effect, Effects, Input, Shard, Ticket};
+use ottla_core::{Applied, Effect, Effects, Input, Shard, TicketId};
 use ottla_types::record::{LogRecord, TopicCreated, TransactionStatus};
 use ottla_types::{LogPosition, Millis, TopicId, TopicPartition};
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub(crate) struct World {
     lived: BTreeMap<usize, Vec<LogRecord>>,
     watched: bool,
     end: u64,
+    tickets: Tickets,
 }
 
 pub(crate) fn at(partition: i32) -> TopicPartition {
@@ -47,6 +49,7 @@ impl World {
             lived: BTreeMap::new(),
             watched: false,
             end: 4096,
+            tickets: Tickets::default(),
         };
         let created = TopicCreated {
             id: TOPIC,
@@ -60,14 +63,15 @@ impl World {
     }
 
     /// Steps and syncs, as a host does that is not in a hurry; the answers, and to whom.
-    pub(crate) fn step(&mut self, input: Input) -> Vec<(Ticket, Answer)> {
+    pub(crate) fn step(&mut self, input: Input) -> Vec<(TicketId, Answer)> {
         let mut out = Effects::default();
+        self.tickets.note(&input);
         self.shard.step(self.now, input, &mut out);
         let mut answers = Vec::new();
         for effect in out.drain() {
             match effect {
                 Effect::Append(record) => self.append(record),
-                Effect::Reply { ticket, answer } => answers.push((ticket, answer)),
+                Effect::Reply(reply) => answers.push(self.tickets.open(reply)),
                 Effect::Advanced(_) => {}
             }
         }
@@ -135,6 +139,7 @@ impl World {
             lived: BTreeMap::new(),
             watched: true,
             end: self.end,
+            tickets: Tickets::default(),
         };
         world.step_nothing();
         world

@@ -148,8 +148,7 @@ impl Story {
         if self.json {
             return Ok(());
         }
-        out.text(text)?;
-        out.line("")?;
+        out.line(text)?;
         Ok(out.flush()?)
     }
 

@@ -15,8 +15,6 @@ use tokio::sync::mpsc::Receiver;
 
 use super::failure::Failure;
 use super::out::Out;
-use crate::signals::stop_signal;
-use crate::terminal::say;
 use capture::Capture;
 use filter::{Filter, Filters};
 use look::Looker;
@@ -73,7 +71,7 @@ impl Tap {
         };
         let (tap, events) =
             Running::start(&self.listen, &self.to).await.map_err(|error| Failure::new(error.to_string()))?;
-        say(format!("clients connect to {}, the tap to {}; Ctrl-C ends it", tap.address(), self.to));
+        eprintln!("ottla: clients connect to {}, the tap to {}; Ctrl-C ends it", tap.address(), self.to);
         let show = Show::new(self.json, self.bytes);
         let mut session = Session {
             out,
@@ -85,7 +83,7 @@ impl Tap {
         };
         tokio::select! {
             ended = session.follow(events) => ended?,
-            () = stop_signal() => {}
+            () = crate::serve::stop_signal() => {}
         }
         drop(tap);
         session.end(self.json)
@@ -117,9 +115,11 @@ impl Session<'_> {
                 self.filters.closed(connection);
                 self.captured(|capture| capture.closed(connection))?;
             }
-            Event::Listens { local, broker } => say(format!("{local} stands for the broker {broker}")),
-            Event::Note { connection: Some(number), text } => say(format!("connection {number}: {text}")),
-            Event::Note { connection: None, text } => say(text),
+            Event::Listens { local, broker } => eprintln!("ottla: {local} stands for the broker {broker}"),
+            Event::Note { connection: Some(number), text } => {
+                eprintln!("ottla: connection {number}: {text}");
+            }
+            Event::Note { connection: None, text } => eprintln!("ottla: {text}"),
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Session<'_> {
             eprint!("{table}");
         } else {
             self.out.line("")?;
-            self.out.text(&table)?;
+            self.out.bytes(table.as_bytes())?;
         }
         Ok(())
     }

@@ -11,8 +11,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use ottla_core::ops::AbortTransaction;
-use ottla_core::{Answer, Input};
+use ottla_core::ops::{AbortTransaction, NotOpen};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use serde::Serialize;
 use std::sync::Arc;
@@ -47,24 +46,13 @@ pub(crate) async fn abort(
     let (transactional_id, producer_id) = (id.clone(), ProducerId(form.number("producer_id")?));
     let (producer_epoch, started) =
         (ProducerEpoch(form.number("epoch")?), Millis(form.number("started_ms")?));
-    let ask = move |ticket| {
-        Input::AbortTransaction(AbortTransaction {
-            ticket,
-            transactional_id,
-            producer_id,
-            producer_epoch,
-            started,
-        })
-    };
-    match app.broker.host().ask(ask).await? {
-        Answer::TransactionAborted(Ok(())) => {
+    let abort = AbortTransaction { transactional_id, producer_id, producer_epoch, started };
+    match app.broker.host().submit(abort).await? {
+        Ok(()) => {
             tracing::info!(transactional_id = %id, producer_id = producer_id.0, "an administrator aborted a transaction");
             Ok(see_other(&format!("/transaction?id={}", encode(&id))))
         }
-        Answer::TransactionAborted(Err(_)) => {
-            Err(changed("this transaction is not open any more: it ended, or another began"))
-        }
-        _ => Err(other_answer()),
+        Err(NotOpen) => Err(changed("this transaction is not open any more: it ended, or another began")),
     }
 }
 
@@ -74,11 +62,4 @@ fn encode(text: &str) -> String {
 
 fn changed(why: &str) -> Refusal {
     Refusal::new(StatusCode::CONFLICT, format!("{why}; nothing was done"))
-}
-
-fn other_answer() -> Refusal {
-    Refusal::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "the shard answered another question, which is a bug in the broker",
-    )
 }

@@ -1,16 +1,17 @@
 //! Groups in each state, and how events happen to them.
 
 use super::events::{Event, Joiner, Leaver, Member, State};
+use crate::support::{Answer, input};
 use crate::world::{Start, TOPIC, World};
 use bytes::Bytes;
 use ottla_core::catalog::TopicRef;
 use ottla_core::group::{
-    CommitFencing, DeleteGroups, GroupAnswer, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup,
-    LeaveGroup, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
+    CommitFencing, DeleteGroups, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup, LeaveGroup,
+    LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
 };
-use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetAnswer, OffsetError, StageOffsets, TopicOffsets};
+use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetError, StageOffsets, TopicOffsets};
 use ottla_core::ops::InitProducerId;
-use ottla_core::{Answer, Input, Ticket};
+use ottla_core::{Command, Input, Ticket, TicketId};
 use ottla_types::record::LogRecord;
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId};
 use std::collections::BTreeMap;
@@ -23,8 +24,8 @@ const REBALANCE: i64 = 30_000;
 pub(crate) struct Scene {
     pub(crate) world: World,
     tickets: u64,
-    waiting: Vec<Ticket>,
-    heard: BTreeMap<Ticket, Answer>,
+    waiting: Vec<TicketId>,
+    heard: BTreeMap<TicketId, Answer>,
     /// The latest generation that anybody was told.
     told: i32,
 }
@@ -33,13 +34,9 @@ impl Scene {
     pub(crate) fn reach(state: State) -> Scene {
         let world = World::new().started(Start::Live);
         let mut scene = Scene { world, tickets: 0, waiting: Vec::new(), heard: BTreeMap::new(), told: 0 };
-        let init = InitProducerId {
-            ticket: Ticket(0),
-            transactional_id: Some("t".to_owned()),
-            timeout: Millis(60_000),
-            given: None,
-        };
-        scene.world.ask(Input::InitProducerId(init));
+        let init =
+            InitProducerId { transactional_id: Some("t".to_owned()), timeout: Millis(60_000), given: None };
+        scene.world.ask(input(init));
         scene.go_to(state);
         scene
     }
@@ -83,22 +80,22 @@ impl Scene {
             _ => ("a", None),
         };
         let ask = JoinGroup { instance_id: instance_id.map(str::to_owned), ..join("", name) };
-        self.send(|ticket| Input::JoinGroup(JoinGroup { ticket, ..ask }));
+        self.send(ask);
     }
 
     /// Sends a request; its answer, if it does not wait.
-    fn send(&mut self, input: impl FnOnce(Ticket) -> Input) -> Option<Answer> {
+    fn send<C: Command>(&mut self, command: C) -> Option<Answer> {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = TicketId(self.tickets);
         self.waiting.push(ticket);
-        let answers = self.world.step(input(ticket));
+        let answers = self.world.step(command.into_input(Ticket::new(ticket)));
         self.hear(answers);
         self.heard.get(&ticket).cloned()
     }
 
-    fn hear(&mut self, answers: Vec<(Ticket, Answer)>) {
+    fn hear(&mut self, answers: Vec<(TicketId, Answer)>) {
         for (ticket, answer) in answers {
-            if let Answer::Group(GroupAnswer::Joined(Ok(joined))) = &answer {
+            if let Answer::JoinGroup(Ok(joined)) = &answer {
                 self.told = joined.generation;
             }
             self.waiting.retain(|waiting| *waiting != ticket);
@@ -192,11 +189,11 @@ impl Scene {
 
     fn join(&mut self, joiner: Joiner) -> &'static str {
         let ask = asks(joiner);
-        let answer = self.send(|ticket| Input::JoinGroup(JoinGroup { ticket, ..ask }));
+        let answer = self.send(ask);
         match answer {
             None => "waits",
-            Some(Answer::Group(GroupAnswer::Joined(Ok(_)))) => "joined",
-            Some(Answer::Group(GroupAnswer::Joined(Err(refusal)))) => match refusal.error.error {
+            Some(Answer::JoinGroup(Ok(_))) => "joined",
+            Some(Answer::JoinGroup(Err(refusal))) => match refusal.error.error {
                 JoinError::MemberIdRequired => "promised",
                 JoinError::UnknownMember => "unknown",
                 JoinError::FencedInstance => "fenced",
@@ -210,14 +207,11 @@ impl Scene {
     fn sync(&mut self, member: Member, generation: i32) -> &'static str {
         let assignments = vec![("a".to_owned(), Bytes::from_static(b"all"))];
         let member = member.at(generation);
-        let answer = self.send(|ticket| {
-            let (protocol_type, protocol) = (None, None);
-            Input::SyncGroup(SyncGroup { ticket, member, protocol_type, protocol, assignments })
-        });
-        match answer {
+        let (protocol_type, protocol) = (None, None);
+        match self.send(SyncGroup { member, protocol_type, protocol, assignments }) {
             None => "waits",
-            Some(Answer::Group(GroupAnswer::Synced(Ok(_)))) => "synced",
-            Some(Answer::Group(GroupAnswer::Synced(Err(refused)))) => match refused.error {
+            Some(Answer::SyncGroup(Ok(_))) => "synced",
+            Some(Answer::SyncGroup(Err(refused))) => match refused.error {
                 SyncError::UnknownMember => "unknown",
                 SyncError::FencedInstance => "fenced",
                 SyncError::IllegalGeneration => "generation",
@@ -230,9 +224,9 @@ impl Scene {
 
     fn heartbeat(&mut self, member: Member, generation: i32) -> &'static str {
         let member = member.at(generation);
-        match self.send(|ticket| Input::Heartbeat(Heartbeat { ticket, member })) {
-            Some(Answer::Group(GroupAnswer::Heartbeat(Ok(())))) => "ok",
-            Some(Answer::Group(GroupAnswer::Heartbeat(Err(refused)))) => match refused.error {
+        match self.send(Heartbeat { member }) {
+            Some(Answer::Heartbeat(Ok(()))) => "ok",
+            Some(Answer::Heartbeat(Err(refused))) => match refused.error {
                 HeartbeatError::UnknownMember => "unknown",
                 HeartbeatError::FencedInstance => "fenced",
                 HeartbeatError::IllegalGeneration => "generation",
@@ -256,9 +250,9 @@ impl Scene {
             }
         };
         let group_id = GROUP.to_owned();
-        match self.send(|ticket| Input::LeaveGroup(LeaveGroup { ticket, group_id, members })) {
-            Some(Answer::Group(GroupAnswer::Left(Err(_)))) => "nogroup",
-            Some(Answer::Group(GroupAnswer::Left(Ok(results)))) => match results[0] {
+        match self.send(LeaveGroup { group_id, members }) {
+            Some(Answer::LeaveGroup(Err(_))) => "nogroup",
+            Some(Answer::LeaveGroup(Ok(results))) => match results[0] {
                 Ok(()) => "ok",
                 Err(MemberError::Unknown) => "unknown",
                 Err(MemberError::Fenced) => "fenced",
@@ -269,8 +263,8 @@ impl Scene {
 
     fn delete(&mut self) -> &'static str {
         let groups = vec![GROUP.to_owned()];
-        match self.send(|ticket| Input::DeleteGroups(DeleteGroups { ticket, groups })) {
-            Some(Answer::Group(GroupAnswer::Deleted(results))) => match results[0] {
+        match self.send(DeleteGroups { groups }) {
+            Some(Answer::DeleteGroups(results)) => match results[0] {
                 Ok(()) => "ok",
                 Err(ottla_core::group::DeleteGroupError::NotFound) => "nogroup",
                 Err(ottla_core::group::DeleteGroupError::NotEmpty) => "members",
@@ -282,12 +276,10 @@ impl Scene {
     fn commit(&mut self, plain: bool, member: MemberRef) -> &'static str {
         let new = NewOffset { partition: 0, offset: Offset(5), leader_epoch: -1, metadata: String::new() };
         let topics = vec![TopicOffsets { topic: TopicRef::Id(TOPIC), offsets: vec![new] }];
-        let answer = self.send(|ticket| {
-            if plain {
-                return Input::CommitOffsets(CommitOffsets { ticket, member, topics });
-            }
-            Input::StageOffsets(StageOffsets {
-                ticket,
+        let answer = if plain {
+            self.send(CommitOffsets { member, topics })
+        } else {
+            self.send(StageOffsets {
                 transactional_id: "t".to_owned(),
                 producer_id: ProducerId(0),
                 producer_epoch: ProducerEpoch(0),
@@ -295,9 +287,8 @@ impl Scene {
                 member,
                 topics,
             })
-        });
-        let Some(Answer::Offsets(OffsetAnswer::Committed(results) | OffsetAnswer::Staged(results))) = answer
-        else {
+        };
+        let Some(Answer::CommitOffsets(results) | Answer::StageOffsets(results)) = answer else {
             panic!("{answer:?}")
         };
         match results[0][0] {
@@ -320,7 +311,6 @@ impl Scene {
 /// Somebody who joins: with a member id, or without one and to get the proposed one.
 fn join(member_id: &str, proposed_id: &str) -> JoinGroup {
     JoinGroup {
-        ticket: Ticket(0),
         group_id: GROUP.to_owned(),
         member_id: member_id.to_owned(),
         instance_id: None,

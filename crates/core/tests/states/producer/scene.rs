@@ -1,10 +1,12 @@
 //! What a partition may know of a producer, each reached by real requests.
 
+use crate::support::Answer;
 use crate::transaction::events::{self, Ask, Pair, Place, Version};
 use crate::transaction::reach::used;
 use crate::transaction::said::{Said, known};
 use crate::world::{Start, World, at};
-use ottla_core::{Answer, Input};
+use ottla_core::Input;
+use ottla_core::ops::PartitionCommand;
 use ottla_types::record::{LogRecord, ProducerIdsReserved, ProducerState, TransactionUpdated};
 use ottla_types::{ProducerEpoch, ProducerId};
 
@@ -81,7 +83,7 @@ impl Kind {
     pub(crate) fn batch(self, pair: Pair, (first, count): (i32, i32)) -> Input {
         let version = if self == Kind::Old { Version::Old } else { Version::New };
         let mut input = events::send(pair, version, 0, first);
-        let Input::Produce(ask) = &mut input else { return input };
+        let Input::Partitions(PartitionCommand::Produce(ask, _)) = &mut input else { return input };
         let summary = &mut ask.batches[0].summary;
         (summary.record_count, summary.last_offset_delta) = (count, count - 1);
         summary.transactional = self != Kind::Plain;
@@ -151,7 +153,7 @@ pub(crate) fn reach(step: Step, epoch: i16, first: i32) -> Scene {
         }
         let kind = if kind == Kind::New { Kind::Old } else { kind };
         let answer = world.ask(kind.batch(pair, (sequence_after(first, n * COUNT), COUNT)));
-        assert!(matches!(&answer, Answer::Produced(results) if results[0].is_ok()), "{answer:?}");
+        assert!(matches!(&answer, Answer::Produce(results) if results[0].is_ok()), "{answer:?}");
     }
     match step {
         Step::None | Step::Joined | Step::Idle | Step::Open => {}

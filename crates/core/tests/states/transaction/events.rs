@@ -2,6 +2,7 @@
 
 use super::reach::{GROUP, ID, OTHER_GROUP, Scene, staged};
 use super::said::{Said, send_sequence};
+use crate::support::input;
 use crate::world::{World, at};
 use bytes::Bytes;
 use ottla_core::catalog::TopicRef;
@@ -11,7 +12,7 @@ use ottla_core::ops::{
     AbortTransaction, AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, InitProducerId, Produce, ProduceBatch,
 };
 use ottla_core::transaction::{End, Transaction, TransactionCheck, TransactionClaim};
-use ottla_core::{Input, Ticket, offsets_partition};
+use ottla_core::{Input, offsets_partition};
 use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType};
 
 pub(crate) type Pair = (ProducerId, ProducerEpoch);
@@ -218,9 +219,8 @@ impl Event {
     pub(crate) fn force(pair: Pair, started: Millis, world: &mut World) -> Said {
         let (producer_id, producer_epoch) = pair;
         let transactional_id = ID.to_owned();
-        let ask =
-            AbortTransaction { ticket: Ticket(0), transactional_id, producer_id, producer_epoch, started };
-        Said::from(world.ask(Input::AbortTransaction(ask)))
+        let ask = AbortTransaction { transactional_id, producer_id, producer_epoch, started };
+        Said::from(world.ask(input(ask)))
     }
 
     /// What was asked to be in the transaction is in it.
@@ -247,21 +247,20 @@ impl Ask {
             producer_epoch: pair.1,
             check,
         };
-        let ticket = Ticket(0);
         let partitions = |place: Place| vec![at(place.partition())];
         match self {
             Ask::Init => init(Some(pair)),
             Ask::Add(place) => {
                 let claim = claim(TransactionCheck::Add);
-                Input::AddPartitionsToTxn(AddPartitionsToTxn { ticket, claim, partitions: partitions(place) })
+                input(AddPartitionsToTxn { claim, partitions: partitions(place) })
             }
             Ask::Verify(place) => {
                 let claim = claim(TransactionCheck::Verify);
-                Input::AddPartitionsToTxn(AddPartitionsToTxn { ticket, claim, partitions: partitions(place) })
+                input(AddPartitionsToTxn { claim, partitions: partitions(place) })
             }
             Ask::Group(place) => {
                 let claim = claim(TransactionCheck::Add);
-                Input::AddOffsetsToTxn(AddOffsetsToTxn { ticket, claim, group_id: place.group().to_owned() })
+                input(AddOffsetsToTxn { claim, group_id: place.group().to_owned() })
             }
             Ask::Stage(version, place) => stage(pair, version, place, staged(pair)),
             Ask::Send(version, place) => {
@@ -271,19 +270,14 @@ impl Ask {
             Ask::End(version, commit) => {
                 let bump = version == Version::New;
                 let end = End { producer_id: pair.0, producer_epoch: pair.1, commit, bump };
-                Input::EndTxn(EndTxn { ticket, transactional_id: ID.to_owned(), end })
+                input(EndTxn { transactional_id: ID.to_owned(), end })
             }
         }
     }
 }
 
 pub(crate) fn init(given: Option<Pair>) -> Input {
-    Input::InitProducerId(InitProducerId {
-        ticket: Ticket(0),
-        transactional_id: Some(ID.to_owned()),
-        timeout: Millis(60_000),
-        given,
-    })
+    input(InitProducerId { transactional_id: Some(ID.to_owned()), timeout: Millis(60_000), given })
 }
 
 pub(crate) fn stage(pair: Pair, version: Version, place: Place, offset: i64) -> Input {
@@ -294,8 +288,7 @@ pub(crate) fn stage(pair: Pair, version: Version, place: Place, offset: i64) -> 
         member_id: String::new(),
         instance_id: None,
     };
-    Input::StageOffsets(StageOffsets {
-        ticket: Ticket(0),
+    input(StageOffsets {
         transactional_id: ID.to_owned(),
         producer_id: pair.0,
         producer_epoch: pair.1,
@@ -328,10 +321,5 @@ pub(crate) fn send(pair: Pair, version: Version, partition: i32, first: i32) -> 
         summary,
         payload: Bytes::new(),
     };
-    Input::Produce(Produce {
-        ticket: Ticket(0),
-        transactional_id: Some(ID.to_owned()),
-        check: version.check(),
-        batches: vec![batch],
-    })
+    input(Produce { transactional_id: Some(ID.to_owned()), check: version.check(), batches: vec![batch] })
 }

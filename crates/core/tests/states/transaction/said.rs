@@ -2,11 +2,12 @@
 
 use super::events::Pair;
 use super::reach::ID;
+use crate::support::Answer;
 use crate::world::World;
-use ottla_core::offsets::{OffsetAnswer, OffsetError};
+use ottla_core::Refused;
+use ottla_core::offsets::OffsetError;
 use ottla_core::ops::ProduceError;
 use ottla_core::transaction::{EndError, InitError, TransactionError};
-use ottla_core::{Answer, Refused};
 use ottla_types::record::TransactionState;
 use ottla_types::{Offset, ProducerEpoch, TopicPartition, next_sequence};
 
@@ -59,17 +60,17 @@ impl Said {
 impl From<Answer> for Said {
     fn from(answer: Answer) -> Said {
         match answer {
-            Answer::ProducerId(result) => result.map_or_else(|no| refused(no, init_word), Said::Owner),
-            Answer::TransactionEnded(result) => result.map_or_else(|no| refused(no, end_word), Said::Owner),
-            Answer::PartitionsInTransaction(results) => of_transaction(results[0]),
-            Answer::OffsetsInTransaction(result) => of_transaction(result),
-            Answer::Produced(results) => {
+            Answer::InitProducerId(result) => result.map_or_else(|no| refused(no, init_word), Said::Owner),
+            Answer::EndTxn(result) => result.map_or_else(|no| refused(no, end_word), Said::Owner),
+            Answer::AddPartitionsToTxn(results) => of_transaction(results[0]),
+            Answer::AddOffsetsToTxn(result) => of_transaction(result),
+            Answer::Produce(results) => {
                 results[0].map_or_else(|no| refused(no, produce_word), |placed| Said::At(placed.base_offset))
             }
-            Answer::Offsets(OffsetAnswer::Staged(results)) => {
+            Answer::StageOffsets(results) => {
                 results[0][0].map_or_else(|no| refused(no, stage_word), |()| Said::Ok)
             }
-            Answer::TransactionAborted(result) => result.map_or(Said::Nothing, |()| Said::Ok),
+            Answer::AbortTransaction(result) => result.map_or(Said::Nothing, |()| Said::Ok),
             other => panic!("{other:?}"),
         }
     }

@@ -43,10 +43,7 @@ impl Show {
             out.line(hex(&seen.frame))?;
         }
         match &look.tree {
-            Some(tree) => {
-                out.text(tree)?;
-                out.line("")
-            }
+            Some(tree) => out.line(tree),
             None => Ok(()),
         }
     }
