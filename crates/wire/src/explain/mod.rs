@@ -8,6 +8,7 @@
 //! their own in front, their length. So every byte of the frame belongs to exactly one innermost node.
 
 mod cursor;
+mod escape;
 mod nested;
 mod node;
 mod old;
@@ -15,6 +16,7 @@ mod records;
 mod text;
 mod walk;
 
+pub use escape::{escape_line, escape_lines, is_bidi_control, is_unprintable};
 pub use node::{Explained, Fault, Head, Kind, Node, Note, Prefix, Problem, Region, Value};
 pub use text::{branches, columns, quoted, shown, timestamp};
 pub use walk::{message, records, request, response, sample};
