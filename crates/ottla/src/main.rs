@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 mod cli;
+mod logging;
 mod serve;
+mod signals;
+mod terminal;
 
 /// Ottla, a Kafka-compatible event broker. Without a command it serves.
 #[derive(Parser)]

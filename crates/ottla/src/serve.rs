@@ -1,13 +1,13 @@
 //! `ottla serve`: runs a broker until it is told to stop, or its log fails.
 
-use ottla::Broker;
-use ottla::{BadConfig, Config, Durability, Http, Storage};
-use std::io::IsTerminal;
+use crate::logging::Logging;
+use crate::signals::stop_signal;
+use crate::terminal::{last_output, say};
+use ottla::{BadConfig, Broker, Config, Durability, Http, Storage};
+use ottla_wire::explain::escape_lines;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
-use tracing_subscriber::filter::{ParseError, Targets};
-use tracing_subscriber::prelude::*;
 
 /// Exchanges that `--trace` keeps of each connection if it does not say: `ottla_broker::TRACE_RING` as text.
 const DEFAULT_RING: &str = "100";
@@ -51,68 +51,51 @@ pub(crate) struct ServeArgs {
 
 /// Runs `ottla serve`; `started` is when the process began.
 pub(crate) fn run(args: &ServeArgs, started: Instant) -> ExitCode {
-    let config = match start_logging(&args.log).and_then(|()| config(args)) {
+    let refused = |error: BadConfig| {
+        // An error in a file quotes the line.
+        eprintln!("ottla: {}", escape_lines(&error.to_string()));
+        ExitCode::from(BAD_CONFIG)
+    };
+    let logging = match Logging::start(&args.log) {
+        Ok(logging) => logging,
+        Err(error) => return refused(error),
+    };
+    let config = match config(args) {
         Ok(config) => config,
-        Err(error) => {
-            eprintln!("ottla: {error}");
-            return ExitCode::from(BAD_CONFIG);
-        }
+        Err(error) => return refused(error),
     };
     let broker = match Broker::start(&config) {
         Ok(broker) => broker,
+        Err(ottla::StartError::Config(error)) => return refused(error),
         Err(error) => {
-            eprintln!("ottla: {error}");
-            let is_config = matches!(error, ottla::StartError::Config(_));
-            return if is_config { ExitCode::from(BAD_CONFIG) } else { ExitCode::FAILURE };
+            last_output(move || say(error.to_string()));
+            return ExitCode::FAILURE;
         }
     };
     let (address, millis) = (broker.address(), started.elapsed().as_secs_f64() * 1e3);
     let pages = broker.http_address().map_or_else(String::new, |http| format!(", pages at http://{http}"));
     println!("Ottla serves on {address}{pages}, {}, ready after {millis:.1} ms", broker.describe());
-    let failed = wait(&broker);
+    let failed = wait(&broker, &logging);
     match failed.map_or_else(|| broker.stop(), Err) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
-            eprintln!("ottla: {failed}; find out why before you start again");
+            last_output(move || say(format!("{failed}; find out why before you start again")));
             ExitCode::FAILURE
         }
     }
 }
 
 /// Waits for Ctrl-C, SIGTERM or the end of the log.
-fn wait(broker: &Broker) -> Option<ottla::Failed> {
+fn wait(broker: &Broker, logging: &Logging) -> Option<ottla::Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return None };
     runtime.block_on(async {
         tokio::select! {
             failed = broker.failed() => Some(failed),
             () = stop_signal() => None,
+            () = logging.report_dropped() => None,
         }
     })
-}
-
-/// Ctrl-C or SIGTERM.
-pub(crate) async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
-    }
-}
-
-fn start_logging(filter: &str) -> Result<(), BadConfig> {
-    let filter: Targets =
-        filter.parse().map_err(|error: ParseError| BadConfig::new("--log", error.to_string()))?;
-    let colours = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    Ok(())
 }
 
 fn config(args: &ServeArgs) -> Result<Config, BadConfig> {
