@@ -1,6 +1,8 @@
 //! A broker in this process: started from a configuration, stopped when dropped.
 
 use crate::config::{BadConfig, Config, Durability, Http, Storage};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ottla_broker::host::{self, Host, HostOptions, Snapshots, Started};
 use ottla_broker::{Advertised, Context, ContextOptions, Limits, Server, Trace};
 use ottla_core::config::Settings;
@@ -398,12 +400,32 @@ fn advertised(config: &Config, listener: &TcpListener) -> Result<Advertised, Sta
 
 /// A new cluster id: 16 random bytes as 22 characters of URL-safe base64.
 fn cluster_id() -> Result<String, StartError> {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut random = [0; 16];
     let drawn = getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()));
     drawn.map_err(|source| StartError::System { what: "random bytes", source })?;
-    let bits = u128::from_be_bytes(random);
-    let digit = |shift: u32| char::from(DIGITS[(bits >> shift & 63) as usize]);
-    let whole = (0..21).map(|i| digit(122 - 6 * i));
-    Ok(whole.chain([char::from(DIGITS[((bits & 3) << 4) as usize])]).collect())
+    Ok(URL_SAFE_NO_PAD.encode(random))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advertised_for(listen: &str, advertise: Option<&str>) -> (String, u16) {
+        let config = Config { advertise: advertise.map(str::to_owned), ..Config::default() };
+        let listener = super::listen(listen).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let Advertised { host, port: told } = advertised(&config, &listener).unwrap();
+        (host, if told == port { 0 } else { told })
+    }
+
+    #[test]
+    fn clients_are_told_the_address_listened_on_unless_another_is_configured() {
+        assert_eq!(advertised_for("127.0.0.1:0", None), ("127.0.0.1".to_owned(), 0));
+        assert_eq!(advertised_for("0.0.0.0:0", None), ("localhost".to_owned(), 0));
+        assert_eq!(
+            advertised_for("127.0.0.1:0", Some("kafka.example:9094")),
+            ("kafka.example".to_owned(), 9094)
+        );
+        assert_eq!(advertised_for("127.0.0.1:0", Some("[::1]:9094")), ("::1".to_owned(), 9094));
+    }
 }

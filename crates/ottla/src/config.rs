@@ -2,8 +2,8 @@
 
 use ottla_core::config::{BROKER_KEYS, ConfigError, Settings, TOPIC_KEYS};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
+use strsim::levenshtein;
 
 /// When a write counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -61,7 +61,8 @@ impl std::str::FromStr for Http {
 pub struct Config {
     /// Address to listen on, as `host:port`; port 0 takes a free one.
     pub listen: String,
-    /// Address told to clients, as `host:port`; none for the one each client connected to.
+    /// Address that clients are told to connect to, as `host:port`. None for the address that the broker listens on; if that is a
+    /// wildcard address (`0.0.0.0`, `[::]`), for `localhost` and its port.
     pub advertise: Option<String>,
     /// Where HTTP is served.
     pub http: Http,
@@ -90,26 +91,19 @@ impl Default for Config {
 }
 
 /// Why a configuration was refused: which key, where it came from, what it takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: {why}")]
 pub struct BadConfig {
-    source: String,
+    origin: String,
     why: String,
 }
 
 impl BadConfig {
     /// A refusal: where the value came from, and why it was refused.
-    pub fn new(source: impl Into<String>, why: impl Into<String>) -> BadConfig {
-        BadConfig { source: source.into(), why: why.into() }
+    pub fn new(origin: impl Into<String>, why: impl Into<String>) -> BadConfig {
+        BadConfig { origin: origin.into(), why: why.into() }
     }
 }
-
-impl fmt::Display for BadConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.source, self.why)
-    }
-}
-
-impl std::error::Error for BadConfig {}
 
 impl Config {
     /// Takes what a TOML file says over what stood before.
@@ -252,27 +246,11 @@ fn explain(error: &ConfigError) -> String {
     let ConfigError::UnknownKey(name) = error else { return error.to_string() };
     let own = BROKER_KEYS.iter().map(|key| key.name);
     let inherited = TOPIC_KEYS.iter().filter_map(|key| key.broker_key);
-    let nearest = own.chain(inherited).min_by_key(|known| distance(known, name));
-    match nearest.filter(|known| distance(known, name) <= name.len() / 3) {
+    let nearest = own.chain(inherited).min_by_key(|known| levenshtein(known, name));
+    match nearest.filter(|known| levenshtein(known, name) <= name.len() / 3) {
         Some(known) => format!("{error}; did you mean '{known}'?"),
         None => error.to_string(),
     }
-}
-
-/// Single-character edits from one text to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
