@@ -28,6 +28,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use ottla_client::{Client, Options};
 
+use crate::terminal::say;
 use failure::Failure;
 use out::Out;
 
@@ -108,7 +109,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Err(failure) => {
             // What was printed before the failure still counts.
             let _ = out.flush();
-            eprintln!("ottla: {failure}");
+            say(failure.to_string());
             ExitCode::from(failure.status())
         }
     }

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use ottla::Broker;
-use ottla_client::{Client, Producer, ProducerOptions, Record};
+use ottla_client::{Client, GroupOffset, Membership, Producer, ProducerOptions, Record};
 use serde_json::Value;
 
 /// A broker, and the binary pointed at it.
@@ -183,6 +183,40 @@ async fn a_transaction_that_hangs_is_shown_and_ended() {
     assert_eq!(world.out("consume t -e -i read_uncommitted", ""), "open\nopen\n");
     assert_eq!(world.out("consume t -e", ""), "");
     assert!(world.err("txn fence nobody").contains("TRANSACTIONAL_ID_NOT_FOUND"));
+}
+
+/// A name that clients choose freely, with a line end, an escape sequence that sets the title of a terminal, and a character that
+/// turns text around.
+const ODD: &str = "a\nforged Stable \u{1b}]0;title\u{7}\u{202e}";
+const ODD_SHOWN: &str = r"a\nforged Stable \u{1b}]0;title\u{7}\u{202e}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_clients_choose_cannot_forge_lines_or_control_the_terminal() {
+    let world = World::new();
+    world.out("topic create t -p 1", "");
+    let _open = leave_open(&world, ODD).await;
+    let client = Client::connect(&world.0.address().to_string()).await.unwrap();
+    let offset = GroupOffset { topic: "t".to_owned(), partition: 0, offset: 0 };
+    client.commit_offsets(&Membership::outside(ODD), &[offset]).await.unwrap();
+    for (command, key) in [("group list", "group"), ("txn list", "transactional_id")] {
+        let shown = world.out(command, "");
+        assert_eq!(shown.lines().count(), 2, "{shown:?}");
+        assert!(shown.lines().nth(1).unwrap().starts_with(ODD_SHOWN), "{shown:?}");
+        let json = world.out(&format!("{command} -o json"), "");
+        assert!(!json.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{json:?}");
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap()[0][key], ODD);
+    }
+    for command in [["txn", "describe"], ["group", "describe"], ["group", "delete"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_ottla"))
+            .args(command)
+            .arg(ODD)
+            .env("OTTLA_BOOTSTRAP_SERVER", world.0.address().to_string())
+            .output()
+            .unwrap();
+        let shown = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(shown.contains(ODD_SHOWN), "{command:?}: {shown:?}");
+        assert!(!shown.lines().any(|line| line.starts_with("forged")), "{command:?}: {shown:?}");
+    }
 }
 
 #[test]

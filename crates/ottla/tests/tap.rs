@@ -313,6 +313,13 @@ async fn the_answer_to_an_unknown_version_of_api_versions_is_version_0() {
 
 /// Runs `ottla tap` with those flags before a broker, writes a transaction through it, and interrupts it.
 fn command(flags: &[&str]) -> (String, String) {
+    command_while(flags, |address| {
+        tokio::runtime::Runtime::new().unwrap().block_on(transactions(address));
+    })
+}
+
+/// Runs `ottla tap` with those flags before a broker while something talks to it, and interrupts it.
+fn command_while(flags: &[&str], talk: impl FnOnce(&str)) -> (String, String) {
     let broker = Broker::in_memory().start().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_ottla"))
         .args(["tap", "--listen", "127.0.0.1:0", "--to", &broker.address().to_string()])
@@ -328,8 +335,7 @@ fn command(flags: &[&str]) -> (String, String) {
     let mut first = String::new();
     err.read_line(&mut first).unwrap();
     let address = first.split(' ').nth(4).unwrap().trim_end_matches(',').to_owned();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(transactions(&address));
+    talk(&address);
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     assert!(child.wait().unwrap().success());
     let mut rest = String::new();
@@ -348,6 +354,27 @@ fn the_command_shows_a_line_for_each_frame_and_a_table_at_the_end() {
     assert!(line("<- Metadata addresses rewritten"), "{out}");
     assert!(table.starts_with("API") && table.contains("TxnOffsetCommit"), "{out}");
     assert!(table.lines().skip(1).all(|line| line.ends_with(" 0")), "no faulty frames: {table}");
+}
+
+#[test]
+fn a_client_id_cannot_forge_a_line_or_control_the_terminal() {
+    let id = "a\n12:00:00 forged \u{1b}]0;title\u{7}\u{202e}";
+    let talk = |address: &str| {
+        use std::io::Write;
+        let text = Text::from(id);
+        let request = frame::request(7, Some(&text), &ApiVersionsRequest::default(), 0).unwrap().to_bytes();
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        client.write_all(&request).unwrap();
+        client.read_exact(&mut [0; 8]).unwrap();
+    };
+    let (out, _) = command_while(&["--tree"], talk);
+    assert!(!out.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{out:?}");
+    assert!(!out.lines().any(|line| line.starts_with("12:00:00 forged")), "{out}");
+    assert!(out.contains(r"a\n12:00:00 forged \u{1b}]0;title\u{7}\u{202e}"), "{out}");
+    let (out, _) = command_while(&["--json"], talk);
+    assert!(!out.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{out:?}");
+    let frame: serde_json::Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!(frame["client_id"], id);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod app;
 mod asked;
+mod escape;
 mod guard;
 mod health;
 mod metrics;

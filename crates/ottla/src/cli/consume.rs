@@ -1,5 +1,6 @@
 //! `ottla consume`: records to standard output.
 
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -182,7 +183,8 @@ impl Consume {
         if self.connect.is_json() {
             return Ok(out.json_line(&format::json(record))?);
         }
-        Ok(out.bytes(&self.format.print(record))?)
+        // A terminal acts on control characters; a program that reads a pipe gets the bytes as they are.
+        Ok(out.raw(&self.format.print(record, io::stdout().is_terminal()))?)
     }
 }
 

@@ -195,7 +195,7 @@ impl Decode {
         if self.show.summary {
             out.line(format!("{} v{version}  {} bytes", table.name, bytes.len()))?;
         } else {
-            out.bytes(explained.tree().as_bytes())?;
+            out.text(&explained.tree())?;
         }
         print_faults(&explained, out)
     }
@@ -225,7 +225,7 @@ impl Decode {
                 if count.frames > 1 {
                     out.line("")?;
                 }
-                out.bytes(frame.explained.tree().as_bytes())?;
+                out.text(&frame.explained.tree())?;
                 print_faults(&frame.explained, out)?;
             }
         }

@@ -148,7 +148,8 @@ impl Story {
         if self.json {
             return Ok(());
         }
-        out.line(text)?;
+        out.text(text)?;
+        out.line("")?;
         Ok(out.flush()?)
     }
 

@@ -122,7 +122,7 @@ impl Encode {
 impl FormFlags {
     fn print(&self, bytes: &[u8], out: &mut Out) -> Result<(), Failure> {
         if self.binary {
-            return Ok(out.bytes(bytes)?);
+            return Ok(out.raw(bytes)?);
         }
         if self.base64 {
             return Ok(out.line(STANDARD.encode(bytes))?);

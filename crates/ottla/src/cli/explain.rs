@@ -141,9 +141,9 @@ impl Explain {
         if self.html {
             let site = Site::new(schemas.clone(), ottla_broker::served_versions);
             let html = site.alone(&page).map_err(|why| Failure::new(why.to_string()))?;
-            return Ok(out.bytes(html.as_bytes())?);
+            return Ok(out.raw(html.as_bytes())?);
         }
-        Ok(out.bytes(text::page(&page, self.parts.parts(), self.color.paint()).as_bytes())?)
+        Ok(out.coloured(&text::page(&page, self.parts.parts(), self.color.paint()))?)
     }
 
     fn changes(&self, api: &'static ApiInfo, named: Option<Direction>, out: &mut Out) -> Result<(), Failure> {
@@ -161,7 +161,7 @@ impl Explain {
             let changes = page_json::changes(&changes);
             return Ok(out.json(&json!({ "name": api.name, "from": from, "to": to, "changes": changes }))?);
         }
-        Ok(out.bytes(text::changes(&changes).as_bytes())?)
+        Ok(out.text(&text::changes(&changes))?)
     }
 
     /// A message that stands in no frame of its own: its fields and its schema.
@@ -187,13 +187,15 @@ impl Explain {
         if !self.parts.schema {
             out.line(format!("{} v{version} of {}", table.name, table.versions))?;
             if !table.about.is_empty() {
-                out.line(format!("\n{}", table.about))?;
+                out.line("")?;
+                out.line(table.about)?;
             }
-            out.line("\nfields\n")?;
-            out.bytes(text::field_table(table, version).as_bytes())?;
-            out.line("\nkafka message schema (.json)\n")?;
+            out.text("\nfields\n\n")?;
+            out.text(&text::field_table(table, version))?;
+            out.text("\nkafka message schema (.json)\n\n")?;
         }
-        Ok(out.line(schema)?)
+        out.text(schema)?;
+        Ok(out.line("")?)
     }
 }
 

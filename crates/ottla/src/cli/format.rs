@@ -1,6 +1,7 @@
 //! How records are printed: patterns in the manner of kcat, and JSON.
 
 use ottla_client::{Consumed, Header};
+use ottla_wire::explain::escape_line;
 use serde_json::{Map, Value, json};
 
 /// A pattern, taken apart.
@@ -87,19 +88,28 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> Result<u8, String> {
 }
 
 impl Pattern {
-    /// The record as bytes. What is missing prints as nothing.
-    pub(super) fn print(&self, record: &Consumed) -> Vec<u8> {
+    /// The record as bytes. What is missing prints as nothing. With `escape`, control characters of the record are escaped;
+    /// those of the pattern stay.
+    pub(super) fn print(&self, record: &Consumed, escape: bool) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in &self.0 {
-            match piece {
-                Piece::Text(text) => out.extend(text),
-                Piece::Topic => out.extend(record.topic.as_bytes()),
-                Piece::Partition => out.extend(record.partition.to_string().as_bytes()),
-                Piece::Offset => out.extend(record.offset.to_string().as_bytes()),
-                Piece::Timestamp => out.extend(record.timestamp.to_string().as_bytes()),
-                Piece::Key => out.extend(record.key.iter().flatten()),
-                Piece::Value => out.extend(record.value.iter().flatten()),
-                Piece::Headers => out.extend(headers(&record.headers)),
+            let part: Vec<u8> = match piece {
+                Piece::Text(text) => {
+                    out.extend(text);
+                    continue;
+                }
+                Piece::Topic => record.topic.as_bytes().to_vec(),
+                Piece::Partition => record.partition.to_string().into(),
+                Piece::Offset => record.offset.to_string().into(),
+                Piece::Timestamp => record.timestamp.to_string().into(),
+                Piece::Key => record.key.as_deref().unwrap_or_default().to_vec(),
+                Piece::Value => record.value.as_deref().unwrap_or_default().to_vec(),
+                Piece::Headers => headers(&record.headers),
+            };
+            if escape {
+                out.extend(escape_line(&String::from_utf8_lossy(&part)).as_bytes());
+            } else {
+                out.extend(part);
             }
         }
         out
@@ -160,7 +170,7 @@ mod tests {
     }
 
     fn print(pattern: &str) -> String {
-        String::from_utf8(pattern.parse::<Pattern>().unwrap().print(&record())).unwrap()
+        String::from_utf8(pattern.parse::<Pattern>().unwrap().print(&record(), false)).unwrap()
     }
 
     #[test]
@@ -169,6 +179,17 @@ mod tests {
         assert_eq!(print(r"\t%s\r\n\\\x41"), "\tv\r\n\\A");
         assert_eq!(print(DEFAULT), "v\n");
         assert_eq!(print(""), "");
+    }
+
+    #[test]
+    fn on_a_terminal_a_record_cannot_forge_another() {
+        let mut odd = record();
+        odd.key = Some("\u{1b}[2J".into());
+        odd.value = Some("v\nforged \u{202e}".into());
+        let pattern = r"%k %s\n".parse::<Pattern>().unwrap();
+        let shown = String::from_utf8(pattern.print(&odd, true)).unwrap();
+        assert_eq!(shown, "\\u{1b}[2J v\\nforged \\u{202e}\n");
+        assert_eq!(pattern.print(&odd, false), "\u{1b}[2J v\nforged \u{202e}\n".as_bytes());
     }
 
     #[test]
@@ -200,7 +221,7 @@ mod tests {
         #[test]
         fn no_pattern_makes_it_panic(text in ".{0,20}") {
             if let Ok(pattern) = text.parse::<Pattern>() {
-                pattern.print(&record());
+                pattern.print(&record(), true);
             }
         }
     }

@@ -15,6 +15,8 @@ use tokio::sync::mpsc::Receiver;
 
 use super::failure::Failure;
 use super::out::Out;
+use crate::signals::stop_signal;
+use crate::terminal::say;
 use capture::Capture;
 use filter::{Filter, Filters};
 use look::Looker;
@@ -71,7 +73,7 @@ impl Tap {
         };
         let (tap, events) =
             Running::start(&self.listen, &self.to).await.map_err(|error| Failure::new(error.to_string()))?;
-        eprintln!("ottla: clients connect to {}, the tap to {}; Ctrl-C ends it", tap.address(), self.to);
+        say(format!("clients connect to {}, the tap to {}; Ctrl-C ends it", tap.address(), self.to));
         let show = Show::new(self.json, self.bytes);
         let mut session = Session {
             out,
@@ -83,7 +85,7 @@ impl Tap {
         };
         tokio::select! {
             ended = session.follow(events) => ended?,
-            () = crate::serve::stop_signal() => {}
+            () = stop_signal() => {}
         }
         drop(tap);
         session.end(self.json)
@@ -115,11 +117,9 @@ impl Session<'_> {
                 self.filters.closed(connection);
                 self.captured(|capture| capture.closed(connection))?;
             }
-            Event::Listens { local, broker } => eprintln!("ottla: {local} stands for the broker {broker}"),
-            Event::Note { connection: Some(number), text } => {
-                eprintln!("ottla: connection {number}: {text}");
-            }
-            Event::Note { connection: None, text } => eprintln!("ottla: {text}"),
+            Event::Listens { local, broker } => say(format!("{local} stands for the broker {broker}")),
+            Event::Note { connection: Some(number), text } => say(format!("connection {number}: {text}")),
+            Event::Note { connection: None, text } => say(text),
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Session<'_> {
             eprint!("{table}");
         } else {
             self.out.line("")?;
-            self.out.bytes(table.as_bytes())?;
+            self.out.text(&table)?;
         }
         Ok(())
     }

@@ -18,10 +18,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower::ServiceExt;
 
-/// A text that is a script if nobody escapes it.
-pub(crate) const HOSTILE: &str = "<script>alert('&\"')</script>";
+/// A text that is a script if nobody escapes it, and turns what follows around.
+pub(crate) const HOSTILE: &str = "<script>alert('&\"')</script>\u{202e}";
 /// [`HOSTILE`] in a query.
-pub(crate) const HOSTILE_IN_QUERY: &str = "%3Cscript%3Ealert%28%27%26%22%27%29%3C%2Fscript%3E";
+pub(crate) const HOSTILE_IN_QUERY: &str = "%3Cscript%3Ealert%28%27%26%22%27%29%3C%2Fscript%3E%E2%80%AE";
 
 pub(crate) struct World {
     pub(crate) client: Client,
@@ -95,6 +95,11 @@ impl World {
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
         assert_eq!(answer.headers[header::CONTENT_TYPE], "text/html; charset=utf-8");
         assert!(!answer.text.contains("<script>alert"), "{path} is not escaped: {}", answer.text);
+        for (at, _) in answer.text.match_indices('\u{202e}') {
+            // Only values of form fields have it, which are sent back.
+            let tag = answer.text[..at].rsplit('<').next().unwrap_or_default();
+            assert!(tag.contains("value=\"") && !tag.contains('>'), "{path} is turned around at <{tag}");
+        }
         answer.text
     }
 

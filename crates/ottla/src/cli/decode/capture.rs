@@ -17,6 +17,7 @@ use crate::cli::out::Out;
 use crate::cli::tap::filter::Filters;
 use crate::cli::tap::look::{Looker, names_topics};
 use crate::cli::tap::show::{Show, utc};
+use crate::terminal::say;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;
@@ -66,16 +67,16 @@ impl Shown<'_> {
     /// Says what of the capture could not be read.
     fn left_out(&self, summary: &Summary) {
         for (link, packets) in &summary.unknown_links {
-            eprintln!("ottla: {packets} packets left out: link type {link} is not read");
+            say(format!("{packets} packets left out: link type {link} is not read"));
         }
         if summary.fragments > 0 {
-            eprintln!("ottla: {} packets left out: parts of larger IP packets", summary.fragments);
+            say(format!("{} packets left out: parts of larger IP packets", summary.fragments));
         }
         if summary.frames == 0 {
             let Summary { packets, connections, other_ports, .. } = summary;
-            eprintln!(
-                "ottla: no frames in {packets} packets, {connections} connections; {other_ports} packets of other ports"
-            );
+            say(format!(
+                "no frames in {packets} packets, {connections} connections; {other_ports} packets of other ports"
+            ));
         }
     }
 
@@ -88,7 +89,7 @@ impl Shown<'_> {
                     Direction::Request => "requests",
                     Direction::Response => "responses",
                 };
-                eprintln!("ottla: connection {connection}, {side}: {notice}");
+                say(format!("connection {connection}, {side}: {notice}"));
             }
             Event::Closed => self.filters.closed(connection.number),
         }

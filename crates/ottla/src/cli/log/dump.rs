@@ -104,7 +104,7 @@ impl Printer<'_> {
             let mut tree = Tree::default();
             tree.row(0, [word, "", &text], Stretch { at: *at, size }, file);
             tree.pieces(1, &header.fields, (*at, &header.bytes), &self.names);
-            return Ok(self.out.bytes(tree.text().as_bytes())?);
+            return Ok(self.out.text(&tree.text())?);
         }
         Ok(self.out.line(format!("{}  {word} {text}", header.location))?)
     }
@@ -128,7 +128,7 @@ impl Printer<'_> {
         let mut tree = Tree::default();
         let at = Stretch { at: location.offset, size };
         tree.row(0, ["padding", "zeros", ""], at, &location.file);
-        Ok(self.out.bytes(tree.text().as_bytes())?)
+        Ok(self.out.text(&tree.text())?)
     }
 
     fn entry(&mut self, entry: &Entry) -> Result<(), Failure> {
@@ -171,7 +171,7 @@ impl Printer<'_> {
         if self.show.hex {
             let mut whole = (bytes.len() as u32).to_le_bytes().to_vec();
             whole.extend_from_slice(bytes);
-            self.out.bytes(hex(location.offset, &whole).as_bytes())?;
+            self.out.text(&hex(location.offset, &whole))?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Printer<'_> {
         tree.row(0, title, Stretch { at, size: size + 4 }, &entry.location.file);
         tree.row(1, ["length", "u32", &size.to_string()], Stretch { at, size: 4 }, "bytes that follow");
         tree.pieces(1, &entry.fields, (at + 4, &entry.bytes), &self.names);
-        Ok(self.out.bytes(tree.text().as_bytes())?)
+        Ok(self.out.text(&tree.text())?)
     }
 
     fn end(&mut self, end: &LogEnd) -> Result<(), Failure> {

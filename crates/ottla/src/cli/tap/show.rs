@@ -43,7 +43,10 @@ impl Show {
             out.line(hex(&seen.frame))?;
         }
         match &look.tree {
-            Some(tree) => out.line(tree),
+            Some(tree) => {
+                out.text(tree)?;
+                out.line("")
+            }
             None => Ok(()),
         }
     }
