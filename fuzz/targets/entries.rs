@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use ottla_layout::record::{decode, encode};
 use ottla_layout::{GROUP_HEADER, GroupHeader, explain, open_group, seal_group};
-use ottla_types::record::LogRecord;
+use ottla_types::record::{PartitionRecord, LogRecord};
 
 fuzz_target!(|data: &[u8]| {
     let _ = open_group(data);
@@ -46,7 +46,7 @@ fn entry(bytes: &[u8]) {
         Ok(decoded) => {
             assert_eq!(error, None);
             let mut record = decoded.record;
-            if let (LogRecord::BatchAppended(batch), Some(payload)) = (&mut record, decoded.payload) {
+            if let (LogRecord::Partitions(PartitionRecord::BatchAppended(batch)), Some(payload)) = (&mut record, decoded.payload) {
                 batch.payload = bytes[payload..].to_vec().into();
             }
             let mut again = Vec::new();

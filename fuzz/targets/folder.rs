@@ -7,7 +7,7 @@ use ottla_layout::{peek_group, seal_group};
 use ottla_store::inspect::{Folder, Found, Past};
 use ottla_store::testing::FaultMedium;
 use ottla_store::{Hooks, Log, Medium, OpenError, Options, Replayed};
-use ottla_types::record::{GroupDeleted, LogRecord};
+use ottla_types::record::{GroupRecord, GroupDeleted, LogRecord};
 use std::sync::{Arc, LazyLock};
 
 /// A folder with three openings, several segments, two snapshots and a clean end.
@@ -38,7 +38,7 @@ fn options() -> Options {
 }
 
 fn record(number: u32, length: usize) -> LogRecord {
-    LogRecord::GroupDeleted(GroupDeleted { group_id: format!("{number:0length$}") })
+    LogRecord::Groups(GroupRecord::Deleted(GroupDeleted { group_id: format!("{number:0length$}") }))
 }
 
 fuzz_target!(|data: &[u8]| {

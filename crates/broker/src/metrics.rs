@@ -3,7 +3,7 @@
 
 use ottla_store::{DURATIONS, Histogram, HistogramView};
 use ottla_types::TopicId;
-use ottla_types::record::LogRecord;
+use ottla_types::record::{CatalogRecord, LogRecord, PartitionRecord, TransactionRecord};
 use ottla_wire::{ApiKey, ErrorCode};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -153,15 +153,17 @@ impl Metrics {
     /// Counts a record that was appended to the log.
     pub(crate) fn appended(&self, record: &LogRecord) {
         match record {
-            LogRecord::BatchAppended(batch) => self.of_topic(batch.partition.topic, |topic| {
-                topic.produced_bytes.add(u64::from(batch.summary.size));
-                topic.produced_records.add(u64::try_from(batch.summary.record_count).unwrap_or(0));
-            }),
-            LogRecord::TransactionEnded(ended) => {
+            LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
+                self.of_topic(batch.partition.topic, |topic| {
+                    topic.produced_bytes.add(u64::from(batch.summary.size));
+                    topic.produced_records.add(u64::try_from(batch.summary.record_count).unwrap_or(0));
+                })
+            }
+            LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => {
                 let counter = if ended.marker.commit { &self.committed } else { &self.aborted };
                 counter.add(1);
             }
-            LogRecord::TopicDeleted(deleted) => {
+            LogRecord::Catalog(CatalogRecord::TopicDeleted(deleted)) => {
                 self.topics.write().unwrap_or_else(PoisonError::into_inner).remove(&deleted.id);
             }
             _ => {}

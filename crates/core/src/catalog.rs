@@ -13,8 +13,10 @@ pub use ask::{
 pub use judge::check_name;
 
 use crate::config::{Settings, TopicSettings};
+use crate::reach::Reach;
 use ottla_types::record::{
-    BrokerConfigured, LogRecord, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted,
+    BrokerConfigured, CatalogRecord, ClusterCreated, LogRecord, PartitionsAdded, SnapshotUnit,
+    TopicConfigured, TopicCreated, TopicDeleted,
 };
 use ottla_types::{Millis, TopicId, TopicPartition};
 use std::collections::BTreeMap;
@@ -51,6 +53,7 @@ pub struct Catalog {
     broker_configs: BTreeMap<String, String>,
     topics: BTreeMap<TopicId, Topic>,
     by_name: BTreeMap<String, TopicId>,
+    cluster_id: Option<String>,
 }
 
 impl Catalog {
@@ -61,6 +64,7 @@ impl Catalog {
             broker_configs: BTreeMap::new(),
             topics: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            cluster_id: None,
         }
     }
 
@@ -113,12 +117,27 @@ impl Catalog {
         topic.has(partition).then_some(TopicPartition { topic: topic.id, partition })
     }
 
-    /// True if the partition exists.
-    pub fn has_partition(&self, at: TopicPartition) -> bool {
-        self.topic(at.topic).is_some_and(|topic| topic.has(at.partition))
+    /// The cluster id, once the log has one.
+    pub fn cluster_id(&self) -> Option<&str> {
+        self.cluster_id.as_deref()
     }
 
-    pub(crate) fn apply_created(&mut self, created: &TopicCreated) {
+    pub(crate) fn apply(&mut self, record: &CatalogRecord, reach: &Reach) {
+        match record {
+            CatalogRecord::ClusterCreated(created) => self.cluster_id = Some(created.cluster_id.clone()),
+            CatalogRecord::TopicCreated(created) => {
+                if reach.covers(|| SnapshotUnit::Topic(created.id)) {
+                    self.apply_created(created);
+                }
+            }
+            CatalogRecord::TopicDeleted(deleted) => self.apply_deleted(deleted),
+            CatalogRecord::PartitionsAdded(added) => self.apply_partitions(added),
+            CatalogRecord::TopicConfigured(configured) => self.apply_topic_configs(configured),
+            CatalogRecord::BrokerConfigured(configured) => self.apply_broker_configs(configured),
+        }
+    }
+
+    fn apply_created(&mut self, created: &TopicCreated) {
         let configs: BTreeMap<_, _> = created.configs.iter().cloned().collect();
         let settings = TopicSettings::resolve(&self.settings, &configs);
         self.by_name.insert(created.name.clone(), created.id);
@@ -135,26 +154,26 @@ impl Catalog {
         );
     }
 
-    pub(crate) fn apply_deleted(&mut self, deleted: &TopicDeleted) {
+    fn apply_deleted(&mut self, deleted: &TopicDeleted) {
         if let Some(topic) = self.topics.remove(&deleted.id) {
             self.by_name.remove(&topic.name);
         }
     }
 
-    pub(crate) fn apply_partitions(&mut self, added: &PartitionsAdded) {
+    fn apply_partitions(&mut self, added: &PartitionsAdded) {
         if let Some(topic) = self.topics.get_mut(&added.id) {
             topic.partitions = added.partitions;
         }
     }
 
-    pub(crate) fn apply_topic_configs(&mut self, configured: &TopicConfigured) {
+    fn apply_topic_configs(&mut self, configured: &TopicConfigured) {
         if let Some(topic) = self.topics.get_mut(&configured.id) {
             topic.configs = configured.configs.iter().cloned().collect();
             topic.settings = TopicSettings::resolve(&self.settings, &topic.configs);
         }
     }
 
-    pub(crate) fn apply_broker_configs(&mut self, configured: &BrokerConfigured) {
+    fn apply_broker_configs(&mut self, configured: &BrokerConfigured) {
         self.broker_configs = configured.configs.iter().cloned().collect();
         self.settings = self.given.overlaid(&self.broker_configs);
         for topic in self.topics.values_mut() {
@@ -169,21 +188,23 @@ impl Catalog {
     }
 
     pub(crate) fn snapshot_broker(&self, rows: &mut Vec<LogRecord>) {
+        let cluster_id = self.cluster_id.clone();
+        rows.extend(cluster_id.map(|cluster_id| LogRecord::from(ClusterCreated { cluster_id })));
         if !self.broker_configs.is_empty() {
             let configs = pairs(&self.broker_configs);
-            rows.push(LogRecord::BrokerConfigured(BrokerConfigured { configs }));
+            rows.push(LogRecord::Catalog(CatalogRecord::BrokerConfigured(BrokerConfigured { configs })));
         }
     }
 
     pub(crate) fn snapshot_topic(&self, id: TopicId, rows: &mut Vec<LogRecord>) {
         if let Some(topic) = self.topics.get(&id) {
-            rows.push(LogRecord::TopicCreated(TopicCreated {
+            rows.push(LogRecord::Catalog(CatalogRecord::TopicCreated(TopicCreated {
                 id: topic.id,
                 name: topic.name.clone(),
                 partitions: topic.partitions,
                 configs: pairs(&topic.configs),
                 at: topic.created,
-            }));
+            })));
         }
     }
 }

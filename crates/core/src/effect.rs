@@ -101,8 +101,8 @@ pub struct Effects {
 
 impl Effects {
     /// Appends a record to the log.
-    pub fn append(&mut self, record: LogRecord) {
-        self.queue.push(Effect::Append(record));
+    pub fn append(&mut self, record: impl Into<LogRecord>) {
+        self.queue.push(Effect::Append(record.into()));
     }
 
     /// Replies to a command.

@@ -28,10 +28,13 @@ pub use view::{GroupListing, GroupState, GroupView, MemberView};
 
 use crate::config::Settings;
 use crate::effect::{Effects, Ticket, TicketId};
+use crate::reach::Reach;
 use crate::refusal::{Facts, Refused};
 use member::Member;
-use ottla_types::record::{CommittedOffset, GroupDeleted, GroupUpdated, LogRecord};
-use ottla_types::{Millis, TopicPartition};
+use ottla_types::Millis;
+use ottla_types::record::{
+    ClassicGroupUpdated, GroupDeleted, GroupRecord, LogRecord, OffsetRecord, SnapshotUnit,
+};
 use state::{Group, Rules, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -181,7 +184,7 @@ impl Groups {
                 Some(_) => Ok(()),
             };
             if judged.is_ok() {
-                out.append(LogRecord::GroupDeleted(GroupDeleted { group_id }));
+                out.append(GroupDeleted { group_id });
             }
             results.push(judged);
         }
@@ -233,19 +236,39 @@ impl Groups {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    pub(crate) fn apply_updated(&mut self, updated: &GroupUpdated) {
+    pub(crate) fn apply(&mut self, record: &GroupRecord, reach: &Reach) {
+        match record {
+            GroupRecord::ClassicUpdated(updated) => {
+                if reach.covers(|| SnapshotUnit::Group(updated.group_id.clone())) {
+                    self.apply_updated(updated);
+                }
+            }
+            GroupRecord::Deleted(deleted) => self.apply_deleted(deleted),
+        }
+    }
+
+    /// A group for which offsets are stored exists, if it did not before.
+    pub(crate) fn apply_offsets(&mut self, record: &OffsetRecord, reach: &Reach) {
+        let (group_id, offsets) = match record {
+            OffsetRecord::OffsetsCommitted(committed) => (&committed.group_id, &committed.offsets),
+            OffsetRecord::OffsetsStaged(staged) => (&staged.group_id, &staged.offsets),
+            OffsetRecord::OffsetsDeleted(_)
+            | OffsetRecord::OffsetsRestored(_)
+            | OffsetRecord::StagedRestored(_) => return,
+        };
+        if reach.covers(|| SnapshotUnit::Group(group_id.clone())) {
+            let at = offsets.first().map_or(Millis::NONE, |(_, offset)| offset.at);
+            self.group_mut(group_id).apply_simple(at);
+        }
+    }
+
+    fn apply_updated(&mut self, updated: &ClassicGroupUpdated) {
         let group = self.group_mut(&updated.group_id);
         let decided_here = group.unapplied > 0;
         group.apply(updated);
         if !decided_here && !updated.members.is_empty() {
             self.restored.insert(updated.group_id.clone());
         }
-    }
-
-    /// Offsets were stored for a group: it exists from now on, if it did not.
-    pub(crate) fn apply_offsets(&mut self, group_id: &str, offsets: &[(TopicPartition, CommittedOffset)]) {
-        let at = offsets.first().map_or(Millis::NONE, |(_, offset)| offset.at);
-        self.group_mut(group_id).apply_simple(at);
     }
 
     /// The log refused a record of the last step. A group that decided what was not stored is again as its last stored
@@ -264,7 +287,7 @@ impl Groups {
         waiting
     }
 
-    pub(crate) fn apply_deleted(&mut self, deleted: &GroupDeleted) {
+    fn apply_deleted(&mut self, deleted: &GroupDeleted) {
         self.restored.remove(&deleted.group_id);
         if let Some(group) = self.groups.remove(&deleted.group_id)
             && let Some(at) = group.next
@@ -281,11 +304,11 @@ impl Groups {
 
     pub(crate) fn snapshot_of(&self, group_id: &str, rows: &mut Vec<LogRecord>) {
         let stored = self.groups.get(group_id).and_then(|group| group.stored.clone());
-        rows.extend(stored.map(LogRecord::GroupUpdated));
+        rows.extend(stored.map(LogRecord::from));
     }
 
     /// The stored state of every group, by id.
-    pub(crate) fn stored(&self) -> impl Iterator<Item = &GroupUpdated> {
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &ClassicGroupUpdated> {
         self.groups.values().filter_map(|group| group.stored.as_ref())
     }
 

@@ -24,6 +24,7 @@ mod input;
 pub mod offsets;
 pub mod ops;
 pub mod partition;
+mod reach;
 mod refusal;
 mod shard;
 mod snapshot;

@@ -3,7 +3,6 @@
 //! A staged offset has three fates: its transaction commits and it becomes the committed one, unless a later record of the log
 //! has committed another in the meantime (T-185); its transaction aborts; or it is deleted.
 
-mod apply;
 mod ask;
 mod expire;
 mod judge;
@@ -13,9 +12,10 @@ pub use ask::{
     OffsetCommand, OffsetDeleteError, OffsetError, StageOffsets, StageOffsetsReply, TopicOffsets,
 };
 
+use crate::reach::Reach;
 use ottla_types::record::{
-    CommittedOffset, GroupDeleted, LogRecord, OffsetsCommitted, OffsetsDeleted, OffsetsRestored,
-    OffsetsStaged, StagedRestored,
+    CatalogRecord, CommittedOffset, GroupDeleted, GroupRecord, LogRecord, OffsetRecord, OffsetsCommitted,
+    OffsetsDeleted, OffsetsRestored, OffsetsStaged, SnapshotUnit, StagedRestored, TransactionRecord,
 };
 use ottla_types::{LogPosition, Millis, ProducerId, TopicId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,30 +99,82 @@ impl Offsets {
             .map(|(producer_id, _)| *producer_id)
     }
 
-    pub(crate) fn apply_committed(&mut self, position: LogPosition, record: &OffsetsCommitted) {
+    pub(crate) fn apply(&mut self, position: LogPosition, record: &OffsetRecord, reach: &Reach) {
+        let covers = |group_id: &String| reach.covers(|| SnapshotUnit::Offsets(group_id.clone()));
+        match record {
+            OffsetRecord::OffsetsCommitted(committed) => {
+                if covers(&committed.group_id) {
+                    self.apply_committed(position, committed);
+                }
+            }
+            OffsetRecord::OffsetsStaged(staged) => {
+                if covers(&staged.group_id) {
+                    self.apply_staged(position, staged);
+                }
+            }
+            OffsetRecord::OffsetsDeleted(deleted) => self.apply_deleted(deleted),
+            OffsetRecord::OffsetsRestored(restored) => self.apply_restored(restored),
+            OffsetRecord::StagedRestored(restored) => self.apply_staged_restored(restored),
+        }
+    }
+
+    /// The offsets of a deleted topic's partitions are deleted (T-191).
+    pub(crate) fn apply_catalog(&mut self, record: &CatalogRecord) {
+        match record {
+            CatalogRecord::TopicDeleted(deleted) => self.apply_topic_deleted(deleted.id),
+            CatalogRecord::ClusterCreated(_)
+            | CatalogRecord::TopicCreated(_)
+            | CatalogRecord::PartitionsAdded(_)
+            | CatalogRecord::TopicConfigured(_)
+            | CatalogRecord::BrokerConfigured(_) => {}
+        }
+    }
+
+    /// The end of a transaction decides its staged offsets (T-180).
+    pub(crate) fn apply_transaction(&mut self, record: &TransactionRecord) {
+        match record {
+            TransactionRecord::TransactionEnded(ended) => {
+                self.end_transaction(ended.marker.producer_id, ended.marker.commit);
+            }
+            TransactionRecord::ProducerIdsReserved(_)
+            | TransactionRecord::TransactionUpdated(_)
+            | TransactionRecord::TransactionExtended(_)
+            | TransactionRecord::TransactionForgotten(_) => {}
+        }
+    }
+
+    /// The offsets of a deleted group are deleted.
+    pub(crate) fn apply_group(&mut self, record: &GroupRecord) {
+        match record {
+            GroupRecord::Deleted(deleted) => self.apply_group_deleted(deleted),
+            GroupRecord::ClassicUpdated(_) => {}
+        }
+    }
+
+    fn apply_committed(&mut self, position: LogPosition, record: &OffsetsCommitted) {
         let committed = &mut self.groups.entry(record.group_id.clone()).or_default().committed;
         for (partition, value) in &record.offsets {
             committed.insert(*partition, Placed { value: value.clone(), position });
         }
     }
 
-    pub(crate) fn apply_staged(&mut self, position: LogPosition, record: &OffsetsStaged) {
+    fn apply_staged(&mut self, position: LogPosition, record: &OffsetsStaged) {
         let offsets = record.offsets.iter().map(|(partition, value)| (*partition, value.clone(), position));
         self.stage(&record.group_id, record.producer_id, offsets);
     }
 
-    pub(crate) fn apply_deleted(&mut self, record: &OffsetsDeleted) {
+    fn apply_deleted(&mut self, record: &OffsetsDeleted) {
         self.edit(&record.group_id, |group| {
             record.partitions.iter().for_each(|partition| group.forget(|candidate| candidate == partition));
         });
     }
 
-    pub(crate) fn apply_group_deleted(&mut self, record: &GroupDeleted) {
+    fn apply_group_deleted(&mut self, record: &GroupDeleted) {
         self.edit(&record.group_id, |group| *group = GroupOffsets::default());
     }
 
     /// A topic is gone, and every offset of its partitions (T-191).
-    pub(crate) fn apply_topic_deleted(&mut self, topic: TopicId) {
+    fn apply_topic_deleted(&mut self, topic: TopicId) {
         let groups: Vec<String> = self.groups.keys().cloned().collect();
         for group_id in &groups {
             self.edit(group_id, |group| group.forget(|partition| partition.topic == topic));
@@ -130,7 +182,7 @@ impl Offsets {
     }
 
     /// A producer's transaction ended: its staged offsets take effect, or go (T-180). Without any this does nothing (T-192).
-    pub(crate) fn end_transaction(&mut self, producer_id: ProducerId, commit: bool) {
+    fn end_transaction(&mut self, producer_id: ProducerId, commit: bool) {
         for group_id in self.stagers.remove(&producer_id).unwrap_or_default() {
             self.edit(&group_id, |group| {
                 let staged = group.staged.remove(&producer_id).unwrap_or_default();
@@ -141,14 +193,14 @@ impl Offsets {
         }
     }
 
-    pub(crate) fn apply_restored(&mut self, row: &OffsetsRestored) {
+    fn apply_restored(&mut self, row: &OffsetsRestored) {
         let committed = &mut self.groups.entry(row.group_id.clone()).or_default().committed;
         for (partition, value, position) in &row.offsets {
             committed.insert(*partition, Placed { value: value.clone(), position: *position });
         }
     }
 
-    pub(crate) fn apply_staged_restored(&mut self, row: &StagedRestored) {
+    fn apply_staged_restored(&mut self, row: &StagedRestored) {
         self.stage(&row.group_id, row.producer_id, row.offsets.iter().cloned());
     }
 
@@ -165,14 +217,17 @@ impl Offsets {
         let Some(group) = self.groups.get(group_id) else { return };
         if !group.committed.is_empty() {
             let offsets = triples(&group.committed);
-            rows.push(LogRecord::OffsetsRestored(OffsetsRestored { group_id: group_id.to_owned(), offsets }));
+            rows.push(LogRecord::Offsets(OffsetRecord::OffsetsRestored(OffsetsRestored {
+                group_id: group_id.to_owned(),
+                offsets,
+            })));
         }
         for (producer_id, staged) in &group.staged {
-            rows.push(LogRecord::StagedRestored(StagedRestored {
+            rows.push(LogRecord::Offsets(OffsetRecord::StagedRestored(StagedRestored {
                 group_id: group_id.to_owned(),
                 producer_id: *producer_id,
                 offsets: triples(staged),
-            }));
+            })));
         }
     }
 

@@ -37,7 +37,8 @@ use index::{Index, Released};
 use open::OpenTransactions;
 use ottla_types::record::{
     AbortedRestored, AbortedTransaction, BatchAppended, BatchPlace, BatchesRestored, LogRecord, Marker,
-    PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored, ProducerState, RunPart, StoredBatch,
+    PartitionRecord, PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored, ProducerState,
+    RunPart, StoredBatch,
 };
 use ottla_types::{BatchSummary, LogPosition, Millis, Offset, ProducerId, TopicPartition};
 use producer::Producers;
@@ -114,7 +115,7 @@ impl Partition {
     }
 
     /// Whether parts can take the place of what a range holds: the range cuts no part and no batch, no batch that lies in the log
-    /// comes before it, and the parts lie in it one after the other. [`LogRecord::PartsInstalled`] of anything else has no effect.
+    /// comes before it, and the parts lie in it one after the other. [`LogRecord::from`] of anything else has no effect.
     pub fn takes(&self, installed: &PartsInstalled) -> bool {
         self.index.takes(installed)
     }
@@ -247,20 +248,36 @@ impl Partition {
 
     pub(crate) fn snapshot(&self, partition: TopicPartition, rows: &mut Vec<LogRecord>) {
         let (log_start, next_offset) = (self.log_start, self.next_offset);
-        rows.push(LogRecord::PartitionRestored(PartitionRestored { partition, log_start, next_offset }));
+        rows.push(LogRecord::Partitions(PartitionRecord::PartitionRestored(PartitionRestored {
+            partition,
+            log_start,
+            next_offset,
+        })));
         for parts in self.parts().chunks(ROW) {
-            rows.push(LogRecord::PartsRestored(PartsRestored { partition, parts: parts.to_vec() }));
+            rows.push(LogRecord::Partitions(PartitionRecord::PartsRestored(PartsRestored {
+                partition,
+                parts: parts.to_vec(),
+            })));
         }
         let tail: Vec<_> = self.tail().collect();
         for batches in tail.chunks(ROW) {
-            rows.push(LogRecord::BatchesRestored(BatchesRestored { partition, batches: batches.to_vec() }));
+            rows.push(LogRecord::Partitions(PartitionRecord::BatchesRestored(BatchesRestored {
+                partition,
+                batches: batches.to_vec(),
+            })));
         }
         for state in self.producers.iter().cloned() {
-            rows.push(LogRecord::ProducerRestored(ProducerRestored { partition, state }));
+            rows.push(LogRecord::Partitions(PartitionRecord::ProducerRestored(ProducerRestored {
+                partition,
+                state,
+            })));
         }
         let aborted: Vec<_> = self.aborted.iter().copied().collect();
         for chunk in aborted.chunks(ROW) {
-            rows.push(LogRecord::AbortedRestored(AbortedRestored { partition, aborted: chunk.to_vec() }));
+            rows.push(LogRecord::Partitions(PartitionRecord::AbortedRestored(AbortedRestored {
+                partition,
+                aborted: chunk.to_vec(),
+            })));
         }
     }
 

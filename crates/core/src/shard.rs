@@ -8,16 +8,17 @@ use crate::input::Input;
 use crate::offsets::Offsets;
 use crate::ops::Sweeps;
 use crate::partition::Partitions;
+use crate::reach::Reach;
 use crate::transaction::Transactions;
-use ottla_types::record::{LogRecord, SnapshotUnit, TransactionState, TransactionUpdated};
-use ottla_types::{LogPosition, Millis, TopicId, TopicPartition};
+use ottla_types::record::LogRecord;
+use ottla_types::{LogPosition, Millis};
 
 /// Where the log put a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// Position of the record.
     pub position: LogPosition,
-    /// Position of a batch's bytes, for [`LogRecord::BatchAppended`]; else the same as `position`.
+    /// Position of a batch's bytes, for [`LogRecord::from`]; else the same as `position`.
     pub payload: LogPosition,
 }
 
@@ -30,9 +31,7 @@ pub struct Shard {
     pub(crate) sweeps: Sweeps,
     pub(crate) groups: Groups,
     pub(crate) offsets: Offsets,
-    cluster_id: Option<String>,
-    /// How far the snapshot reaches that is being read back; all but then.
-    pub(crate) reached: SnapshotUnit,
+    pub(crate) reach: Reach,
 }
 
 impl Shard {
@@ -45,8 +44,7 @@ impl Shard {
             groups: Groups::new(&settings),
             offsets: Offsets::default(),
             catalog: Catalog::new(settings),
-            cluster_id: None,
-            reached: SnapshotUnit::All,
+            reach: Reach::ALL,
         }
     }
 
@@ -66,53 +64,26 @@ impl Shard {
     /// Takes a record that the log accepted, live or on replay. The sole change of durable state; it cannot fail.
     pub fn apply(&mut self, at: Applied, record: &LogRecord) {
         match record {
-            LogRecord::ClusterCreated(created) => self.cluster_id = Some(created.cluster_id.clone()),
-            LogRecord::TopicCreated(created) => {
-                if self.covers(|| SnapshotUnit::Topic(created.id)) {
-                    self.catalog.apply_created(created);
-                }
-                self.make_partitions(created.id, created.partitions);
+            LogRecord::Catalog(record) => {
+                self.catalog.apply(record, &self.reach);
+                self.partitions.apply_catalog(record, &self.reach);
+                self.offsets.apply_catalog(record);
             }
-            LogRecord::TopicDeleted(deleted) => {
-                self.catalog.apply_deleted(deleted);
-                self.partitions.apply_topic_deleted(deleted.id);
-                self.offsets.apply_topic_deleted(deleted.id);
+            LogRecord::Partitions(record) => self.partitions.apply(at, record),
+            LogRecord::Transactions(record) => {
+                self.partitions.apply_transaction(at.position, record);
+                self.transactions.apply(record, &self.reach);
+                self.offsets.apply_transaction(record);
             }
-            LogRecord::PartitionsAdded(added) => {
-                self.catalog.apply_partitions(added);
-                self.make_partitions(added.id, added.partitions);
+            LogRecord::Groups(record) => {
+                self.groups.apply(record, &self.reach);
+                self.offsets.apply_group(record);
             }
-            LogRecord::TopicConfigured(configured) => self.catalog.apply_topic_configs(configured),
-            LogRecord::BrokerConfigured(configured) => self.catalog.apply_broker_configs(configured),
-            LogRecord::ProducerIdsReserved(reserved) => self.transactions.apply_reserved(reserved),
-            LogRecord::TransactionUpdated(updated) => self.apply_transaction(updated),
-            LogRecord::TransactionExtended(extended) => self.transactions.apply_extended(extended),
-            LogRecord::TransactionEnded(ended) => {
-                self.partitions.apply_ended(at.position, ended);
-                if self.covers_transaction(&ended.state) {
-                    self.transactions.apply_ended(ended);
-                }
-                self.offsets.end_transaction(ended.marker.producer_id, ended.marker.commit);
+            LogRecord::Offsets(record) => {
+                self.groups.apply_offsets(record, &self.reach);
+                self.offsets.apply(at.position, record, &self.reach);
             }
-            LogRecord::TransactionForgotten(forgotten) => self.transactions.apply_forgotten(forgotten),
-            LogRecord::BatchAppended(_)
-            | LogRecord::MarkerAppended(_)
-            | LogRecord::LogStartMoved(_)
-            | LogRecord::ProducersExpired(_)
-            | LogRecord::PartsInstalled(_)
-            | LogRecord::PartsRestored(_)
-            | LogRecord::PartitionRestored(_)
-            | LogRecord::BatchesRestored(_)
-            | LogRecord::ProducerRestored(_)
-            | LogRecord::AbortedRestored(_) => self.partitions.apply(at, record),
-            LogRecord::GroupUpdated(_)
-            | LogRecord::GroupDeleted(_)
-            | LogRecord::OffsetsCommitted(_)
-            | LogRecord::OffsetsStaged(_)
-            | LogRecord::OffsetsDeleted(_)
-            | LogRecord::OffsetsRestored(_)
-            | LogRecord::StagedRestored(_) => self.apply_offsets(at, record),
-            // It counts as a row of a snapshot only.
+            // It occurs as a row of a snapshot only.
             LogRecord::SnapshotReached(_) => {}
         }
     }
@@ -157,26 +128,7 @@ impl Shard {
 
     /// The cluster id, once the log has one.
     pub fn cluster_id(&self) -> Option<&str> {
-        self.cluster_id.as_deref()
-    }
-
-    fn make_partitions(&mut self, topic: TopicId, count: i32) {
-        for partition in 0..count {
-            let at = TopicPartition { topic, partition };
-            if self.covers(|| SnapshotUnit::Partition(at)) {
-                self.partitions.apply_made(at);
-            }
-        }
-    }
-
-    fn apply_transaction(&mut self, updated: &TransactionUpdated) {
-        if self.covers_transaction(&updated.state) {
-            self.transactions.apply_updated(updated);
-        }
-    }
-
-    fn covers_transaction(&self, state: &TransactionState) -> bool {
-        self.covers(|| SnapshotUnit::TransactionalId(state.transactional_id.clone()))
+        self.catalog.cluster_id()
     }
 
     fn tick(&mut self, now: Millis, out: &mut Effects) {

@@ -12,8 +12,12 @@
 //! state is the live one of that time, cut off where the pieces ended. A record that changes a unit may look at units before it,
 //! never at later ones.
 
+use crate::reach::Reach;
 use crate::shard::{Applied, Shard};
-use ottla_types::record::{ClusterCreated, LogRecord, SnapshotReached, SnapshotUnit};
+use ottla_types::record::{
+    CatalogRecord, GroupRecord, LogRecord, OffsetRecord, PartitionRecord, SnapshotReached, SnapshotUnit,
+    TransactionRecord,
+};
 use ottla_types::{LogPosition, TopicId, TopicPartition};
 
 impl Shard {
@@ -48,21 +52,18 @@ impl Shard {
     /// Takes a row of a snapshot. Rows of a later piece come after the records of the log before it.
     pub fn restore(&mut self, row: &LogRecord) {
         match row {
-            LogRecord::SnapshotReached(SnapshotReached { unit }) => self.reached = unit.clone(),
-            // Its partitions have rows of their own.
-            LogRecord::TopicCreated(created) => self.catalog.apply_created(created),
+            LogRecord::SnapshotReached(reached) => self.reach.advance(reached),
+            // The partitions of a topic have rows of their own.
+            LogRecord::Catalog(record @ CatalogRecord::TopicCreated(_)) => {
+                self.catalog.apply(record, &Reach::ALL);
+            }
             row => {
-                let reached = std::mem::replace(&mut self.reached, SnapshotUnit::All);
+                let reach = std::mem::replace(&mut self.reach, Reach::ALL);
                 let nowhere = LogPosition(0);
                 self.apply(Applied { position: nowhere, payload: nowhere }, row);
-                self.reached = reached;
+                self.reach = reach;
             }
         }
-    }
-
-    /// Whether a record may make this unit: always, but while a snapshot that is read back has not reached it.
-    pub(crate) fn covers(&self, unit: impl FnOnce() -> SnapshotUnit) -> bool {
-        self.reached == SnapshotUnit::All || unit() <= self.reached
     }
 
     fn unit_after(&self, after: Option<&SnapshotUnit>) -> SnapshotUnit {
@@ -106,9 +107,6 @@ impl Shard {
     fn unit_rows(&self, unit: &SnapshotUnit, rows: &mut Vec<LogRecord>) {
         match unit {
             SnapshotUnit::Broker => {
-                if let Some(cluster_id) = self.cluster_id().map(str::to_owned) {
-                    rows.push(LogRecord::ClusterCreated(ClusterCreated { cluster_id }));
-                }
                 self.catalog.snapshot_broker(rows);
                 self.transactions.snapshot_ids(rows);
             }
@@ -122,17 +120,43 @@ impl Shard {
     }
 }
 
-/// How many things a row holds beside itself.
+/// How many items a row holds, itself not counted.
 fn weight(row: &LogRecord) -> usize {
     match row {
-        LogRecord::BatchesRestored(row) => row.batches.len(),
-        LogRecord::AbortedRestored(row) => row.aborted.len(),
-        LogRecord::PartsRestored(row) => row.parts.len(),
-        LogRecord::ProducerRestored(row) => row.state.batches.len(),
-        LogRecord::TransactionUpdated(row) => row.partitions.len(),
-        LogRecord::GroupUpdated(row) => row.members.len(),
-        LogRecord::OffsetsRestored(row) => row.offsets.len(),
-        LogRecord::StagedRestored(row) => row.offsets.len(),
-        _ => 0,
+        LogRecord::Catalog(_) | LogRecord::SnapshotReached(_) => 0,
+        LogRecord::Partitions(row) => partition_weight(row),
+        LogRecord::Transactions(row) => match row {
+            TransactionRecord::TransactionUpdated(row) => row.partitions.len(),
+            TransactionRecord::ProducerIdsReserved(_)
+            | TransactionRecord::TransactionExtended(_)
+            | TransactionRecord::TransactionEnded(_)
+            | TransactionRecord::TransactionForgotten(_) => 0,
+        },
+        LogRecord::Groups(row) => match row {
+            GroupRecord::ClassicUpdated(row) => row.members.len(),
+            GroupRecord::Deleted(_) => 0,
+        },
+        LogRecord::Offsets(row) => match row {
+            OffsetRecord::OffsetsRestored(row) => row.offsets.len(),
+            OffsetRecord::StagedRestored(row) => row.offsets.len(),
+            OffsetRecord::OffsetsCommitted(_)
+            | OffsetRecord::OffsetsStaged(_)
+            | OffsetRecord::OffsetsDeleted(_) => 0,
+        },
+    }
+}
+
+fn partition_weight(row: &PartitionRecord) -> usize {
+    match row {
+        PartitionRecord::BatchesRestored(row) => row.batches.len(),
+        PartitionRecord::AbortedRestored(row) => row.aborted.len(),
+        PartitionRecord::PartsRestored(row) => row.parts.len(),
+        PartitionRecord::ProducerRestored(row) => row.state.batches.len(),
+        PartitionRecord::PartitionRestored(_)
+        | PartitionRecord::BatchAppended(_)
+        | PartitionRecord::MarkerAppended(_)
+        | PartitionRecord::LogStartMoved(_)
+        | PartitionRecord::ProducersExpired(_)
+        | PartitionRecord::PartsInstalled(_) => 0,
     }
 }

@@ -23,7 +23,8 @@ pub use view::TransactionFilter;
 
 use crate::refusal::{Facts, Refused, words};
 use ottla_types::record::{
-    LogRecord, Marker, TransactionExtended, TransactionState, TransactionStatus, TransactionUpdated,
+    LogRecord, Marker, TransactionExtended, TransactionRecord, TransactionState, TransactionStatus,
+    TransactionUpdated,
 };
 use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
 use std::collections::BTreeSet;
@@ -324,12 +325,12 @@ impl Transaction {
         let partitions = data.into_iter().collect();
         let offset_partitions = offsets.into_iter().collect();
         if self.is_ongoing() {
-            return LogRecord::TransactionExtended(TransactionExtended {
+            return LogRecord::Transactions(TransactionRecord::TransactionExtended(TransactionExtended {
                 transactional_id: self.state.transactional_id.clone(),
                 partitions,
                 offset_partitions,
                 at: now,
-            });
+            }));
         }
         let state = TransactionState {
             status: TransactionStatus::Ongoing,
@@ -337,7 +338,11 @@ impl Transaction {
             updated: now,
             ..self.state.clone()
         };
-        LogRecord::TransactionUpdated(TransactionUpdated { state, partitions, offset_partitions })
+        LogRecord::Transactions(TransactionRecord::TransactionUpdated(TransactionUpdated {
+            state,
+            partitions,
+            offset_partitions,
+        }))
     }
 
     /// EndTxn (T-101, T-102).

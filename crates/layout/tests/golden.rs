@@ -97,41 +97,48 @@ fn batch() -> BatchAppended {
 fn catalog() -> Vec<LogRecord> {
     let id = TopicId([0x11; 16]);
     vec![
-        LogRecord::ClusterCreated(ClusterCreated { cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned() }),
-        LogRecord::TopicCreated(TopicCreated {
+        LogRecord::Catalog(CatalogRecord::ClusterCreated(ClusterCreated {
+            cluster_id: "AAAAAAAAAAAAAAAAAAAAAA".to_owned(),
+        })),
+        LogRecord::Catalog(CatalogRecord::TopicCreated(TopicCreated {
             id,
             name: "orders".to_owned(),
             partitions: 3,
             configs: configs(),
             at: Millis(8),
-        }),
-        LogRecord::TopicDeleted(TopicDeleted { id, at: Millis(9) }),
-        LogRecord::PartitionsAdded(PartitionsAdded { id, partitions: 6 }),
-        LogRecord::TopicConfigured(TopicConfigured { id, configs: configs() }),
-        LogRecord::BrokerConfigured(BrokerConfigured { configs: configs() }),
-        LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(2000) }),
+        })),
+        LogRecord::Catalog(CatalogRecord::TopicDeleted(TopicDeleted { id, at: Millis(9) })),
+        LogRecord::Catalog(CatalogRecord::PartitionsAdded(PartitionsAdded { id, partitions: 6 })),
+        LogRecord::Catalog(CatalogRecord::TopicConfigured(TopicConfigured { id, configs: configs() })),
+        LogRecord::Catalog(CatalogRecord::BrokerConfigured(BrokerConfigured { configs: configs() })),
+        LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(ProducerIdsReserved {
+            next: ProducerId(2000),
+        })),
     ]
 }
 
 fn partitions() -> Vec<LogRecord> {
     vec![
-        LogRecord::BatchAppended(batch()),
-        LogRecord::MarkerAppended(MarkerAppended {
+        LogRecord::Partitions(PartitionRecord::BatchAppended(batch())),
+        LogRecord::Partitions(PartitionRecord::MarkerAppended(MarkerAppended {
             partition: partition(1),
             marker: marker(),
             offset: Offset(7),
-        }),
-        LogRecord::LogStartMoved(LogStartMoved { partition: partition(1), log_start: Offset(100) }),
-        LogRecord::ProducersExpired(ProducersExpired {
+        })),
+        LogRecord::Partitions(PartitionRecord::LogStartMoved(LogStartMoved {
+            partition: partition(1),
+            log_start: Offset(100),
+        })),
+        LogRecord::Partitions(PartitionRecord::ProducersExpired(ProducersExpired {
             partition: partition(1),
             producers: vec![ProducerId(1), ProducerId(2)],
-        }),
-        LogRecord::PartsInstalled(PartsInstalled {
+        })),
+        LogRecord::Partitions(PartitionRecord::PartsInstalled(PartsInstalled {
             partition: partition(1),
             from: Offset(100),
             to: Offset(299),
             parts: vec![part()],
-        }),
+        })),
     ]
 }
 
@@ -153,28 +160,30 @@ fn part() -> RunPart {
 
 fn transactions() -> Vec<LogRecord> {
     vec![
-        LogRecord::TransactionUpdated(TransactionUpdated {
+        LogRecord::Transactions(TransactionRecord::TransactionUpdated(TransactionUpdated {
             state: state(),
             partitions: vec![partition(0), partition(1)],
             offset_partitions: vec![17],
-        }),
-        LogRecord::TransactionExtended(TransactionExtended {
+        })),
+        LogRecord::Transactions(TransactionRecord::TransactionExtended(TransactionExtended {
             transactional_id: "pipeline-1".to_owned(),
             partitions: vec![partition(2)],
             offset_partitions: vec![],
             at: Millis(11),
-        }),
-        LogRecord::TransactionEnded(TransactionEnded {
+        })),
+        LogRecord::Transactions(TransactionRecord::TransactionEnded(TransactionEnded {
             state: state(),
             marker: marker(),
             partitions: vec![(partition(0), Offset(8)), (partition(1), Offset(9))],
-        }),
-        LogRecord::TransactionForgotten(TransactionForgotten { transactional_id: "pipeline-1".to_owned() }),
+        })),
+        LogRecord::Transactions(TransactionRecord::TransactionForgotten(TransactionForgotten {
+            transactional_id: "pipeline-1".to_owned(),
+        })),
     ]
 }
 
 fn groups() -> Vec<LogRecord> {
-    let member = GroupMember {
+    let member = ClassicMember {
         member_id: "member".to_owned(),
         instance_id: Some("static-1".to_owned()),
         client_id: "client".to_owned(),
@@ -185,7 +194,7 @@ fn groups() -> Vec<LogRecord> {
         assignment: Bytes::from_static(&[3]),
     };
     vec![
-        LogRecord::GroupUpdated(GroupUpdated {
+        LogRecord::Groups(GroupRecord::ClassicUpdated(ClassicGroupUpdated {
             group_id: "readers".to_owned(),
             generation: 4,
             protocol_type: Some("consumer".to_owned()),
@@ -193,25 +202,28 @@ fn groups() -> Vec<LogRecord> {
             leader: None,
             members: vec![member],
             at: Millis(13),
-        }),
-        LogRecord::GroupDeleted(GroupDeleted { group_id: "readers".to_owned() }),
+        })),
+        LogRecord::Groups(GroupRecord::Deleted(GroupDeleted { group_id: "readers".to_owned() })),
     ]
 }
 
 fn offsets() -> Vec<LogRecord> {
     let group_id = || "readers".to_owned();
     vec![
-        LogRecord::OffsetsCommitted(OffsetsCommitted {
+        LogRecord::Offsets(OffsetRecord::OffsetsCommitted(OffsetsCommitted {
             group_id: group_id(),
             offsets: vec![(partition(0), committed())],
-        }),
-        LogRecord::OffsetsStaged(OffsetsStaged {
+        })),
+        LogRecord::Offsets(OffsetRecord::OffsetsStaged(OffsetsStaged {
             group_id: group_id(),
             producer_id: ProducerId(1001),
             producer_epoch: ProducerEpoch(7),
             offsets: vec![(partition(0), committed())],
-        }),
-        LogRecord::OffsetsDeleted(OffsetsDeleted { group_id: group_id(), partitions: vec![partition(0)] }),
+        })),
+        LogRecord::Offsets(OffsetRecord::OffsetsDeleted(OffsetsDeleted {
+            group_id: group_id(),
+            partitions: vec![partition(0)],
+        })),
     ]
 }
 
@@ -245,27 +257,39 @@ fn rows() -> Vec<LogRecord> {
     };
     let placed = || vec![(partition(0), committed(), LogPosition(0x1000_0040))];
     vec![
-        LogRecord::PartitionRestored(PartitionRestored {
+        LogRecord::Partitions(PartitionRecord::PartitionRestored(PartitionRestored {
             partition: partition(0),
             log_start: Offset(1),
             next_offset: Offset(9),
-        }),
-        LogRecord::BatchesRestored(BatchesRestored {
+        })),
+        LogRecord::Partitions(PartitionRecord::BatchesRestored(BatchesRestored {
             partition: partition(0),
             batches: vec![
                 stored(BatchPlace::Log { position: LogPosition(0x1000_0080), size: 70 }),
                 stored(BatchPlace::Marker(marker())),
             ],
-        }),
-        LogRecord::ProducerRestored(ProducerRestored { partition: partition(0), state: producer }),
-        LogRecord::AbortedRestored(AbortedRestored { partition: partition(0), aborted: vec![aborted] }),
-        LogRecord::OffsetsRestored(OffsetsRestored { group_id: "readers".to_owned(), offsets: placed() }),
-        LogRecord::StagedRestored(StagedRestored {
+        })),
+        LogRecord::Partitions(PartitionRecord::ProducerRestored(ProducerRestored {
+            partition: partition(0),
+            state: producer,
+        })),
+        LogRecord::Partitions(PartitionRecord::AbortedRestored(AbortedRestored {
+            partition: partition(0),
+            aborted: vec![aborted],
+        })),
+        LogRecord::Offsets(OffsetRecord::OffsetsRestored(OffsetsRestored {
+            group_id: "readers".to_owned(),
+            offsets: placed(),
+        })),
+        LogRecord::Offsets(OffsetRecord::StagedRestored(StagedRestored {
             group_id: "readers".to_owned(),
             producer_id: ProducerId(1001),
             offsets: placed(),
-        }),
-        LogRecord::PartsRestored(PartsRestored { partition: partition(0), parts: vec![part()] }),
+        })),
+        LogRecord::Partitions(PartitionRecord::PartsRestored(PartsRestored {
+            partition: partition(0),
+            parts: vec![part()],
+        })),
         LogRecord::SnapshotReached(SnapshotReached { unit: SnapshotUnit::Partition(partition(4)) }),
     ]
 }
@@ -279,7 +303,7 @@ fn entry_of(sample: &LogRecord) -> Vec<u8> {
     let payload = encode(sample, &mut entry);
     let at = entry.len();
     entry.extend(payload);
-    if let LogRecord::BatchAppended(batch) = sample {
+    if let LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) = sample {
         record::patch_batch(batch, &mut entry[at..]);
     }
     entry
@@ -413,8 +437,11 @@ fn every_kind_of_record_has_a_line_and_is_read_as_ever() {
         let bytes = unhex(golden[name]);
         assert_eq!(bytes[0], *tag);
         let bare = match sample {
-            LogRecord::BatchAppended(batch) => {
-                LogRecord::BatchAppended(BatchAppended { payload: Bytes::new(), ..batch })
+            LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
+                LogRecord::Partitions(PartitionRecord::BatchAppended(BatchAppended {
+                    payload: Bytes::new(),
+                    ..batch
+                }))
             }
             other => other,
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ottla_core::partition::Partitions;
-use ottla_types::record::LogRecord;
+use ottla_types::record::{CatalogRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord};
 use ottla_types::{Offset, TopicPartition};
 
 /// Offsets from the first to the last, both lost.
@@ -24,10 +24,10 @@ impl Ledger {
     /// A row of a snapshot.
     pub(crate) fn row(&mut self, row: &LogRecord) {
         match row {
-            LogRecord::PartitionRestored(row) => {
+            LogRecord::Partitions(PartitionRecord::PartitionRestored(row)) => {
                 self.next.insert(row.partition, row.next_offset.0);
             }
-            LogRecord::OffsetsRestored(row) => {
+            LogRecord::Offsets(OffsetRecord::OffsetsRestored(row)) => {
                 row.offsets.iter().for_each(|(at, offset, _)| self.commit(*at, offset.offset));
             }
             _ => {}
@@ -42,26 +42,32 @@ impl Ledger {
     /// A record of the log.
     pub(crate) fn record(&mut self, record: &LogRecord) {
         match record {
-            LogRecord::TopicCreated(created) => self.partitions(created.id, created.partitions),
-            LogRecord::PartitionsAdded(added) => self.partitions(added.id, added.partitions),
-            LogRecord::TopicDeleted(deleted) => {
+            LogRecord::Catalog(CatalogRecord::TopicCreated(created)) => {
+                self.partitions(created.id, created.partitions)
+            }
+            LogRecord::Catalog(CatalogRecord::PartitionsAdded(added)) => {
+                self.partitions(added.id, added.partitions)
+            }
+            LogRecord::Catalog(CatalogRecord::TopicDeleted(deleted)) => {
                 self.next.retain(|at, _| at.topic != deleted.id);
                 self.lost.retain(|at, _| at.topic != deleted.id);
                 self.committed.retain(|at, _| at.topic != deleted.id);
                 self.strays.retain(|at, _| at.topic != deleted.id);
             }
-            LogRecord::OffsetsCommitted(committed) => {
+            LogRecord::Offsets(OffsetRecord::OffsetsCommitted(committed)) => {
                 committed.offsets.iter().for_each(|(at, offset)| self.commit(*at, offset.offset));
             }
-            LogRecord::BatchAppended(batch) => {
+            LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
                 let last = batch.base_offset.plus(i64::from(batch.summary.last_offset_delta));
                 self.take(batch.partition, batch.base_offset, last);
             }
-            LogRecord::MarkerAppended(marker) => self.take(marker.partition, marker.offset, marker.offset),
-            LogRecord::TransactionEnded(ended) => {
+            LogRecord::Partitions(PartitionRecord::MarkerAppended(marker)) => {
+                self.take(marker.partition, marker.offset, marker.offset)
+            }
+            LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => {
                 ended.partitions.iter().for_each(|(at, offset)| self.take(*at, *offset, *offset));
             }
-            LogRecord::LogStartMoved(moved) => {
+            LogRecord::Partitions(PartitionRecord::LogStartMoved(moved)) => {
                 if let Some(next) = self.next.get_mut(&moved.partition) {
                     *next = (*next).max(moved.log_start.0);
                 }

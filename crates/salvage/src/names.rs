@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ottla_types::record::LogRecord;
+use ottla_types::record::{CatalogRecord, LogRecord};
 use ottla_types::{TopicId, TopicPartition};
 use ottla_wire::Uuid;
 
@@ -13,7 +13,7 @@ pub struct Names(BTreeMap<TopicId, String>);
 impl Names {
     /// Takes in a record or a row, which may tell of a topic.
     pub fn learn(&mut self, record: &LogRecord) {
-        if let LogRecord::TopicCreated(created) = record {
+        if let LogRecord::Catalog(CatalogRecord::TopicCreated(created)) = record {
             self.0.insert(created.id, created.name.clone());
         }
     }

@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use ottla_store::inspect::Folder;
 use ottla_store::{DiskMedium, Hooks, Log, LogFailure, Medium, Options, PartEnd, RunError};
-use ottla_types::record::{BatchAppended, BatchPlace, BatchesRestored, LogRecord, RunPart, StoredBatch};
+use ottla_types::record::{
+    BatchAppended, BatchPlace, BatchesRestored, LogRecord, OffsetRecord, PartitionRecord, RunPart,
+    StoredBatch,
+};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicPartition,
 };
@@ -54,11 +57,11 @@ pub fn write_folder(folder: &Folder, left: &Remaining, to: &Path) -> Result<(), 
     let ranks = ranks(&rows);
     for mut row in rows {
         match &mut row {
-            LogRecord::PartitionRestored(bounds) => {
+            LogRecord::Partitions(PartitionRecord::PartitionRestored(bounds)) => {
                 let end = left.ends.get(&bounds.partition).map_or(bounds.next_offset, |end| Offset(*end));
                 bounds.next_offset = bounds.next_offset.max(end);
             }
-            LogRecord::PartsRestored(row) => {
+            LogRecord::Partitions(PartitionRecord::PartsRestored(row)) => {
                 let at = row.partition;
                 let now = |part: RunPart| match parts.get(&(at, part.base_offset)) {
                     Some(rewritten) => *rewritten,
@@ -125,7 +128,7 @@ impl Writing<'_> {
             };
             let appended = if one.appended < Millis(0) { one.max_timestamp } else { one.appended };
             let record = record(at, batch.header(), appended, batch.bytes().clone());
-            let place = self.append(&LogRecord::BatchAppended(record))?;
+            let place = self.append(&LogRecord::Partitions(PartitionRecord::BatchAppended(record)))?;
             places.insert((at, one.base_offset), place);
         }
         Ok(places)
@@ -211,8 +214,8 @@ fn ranks(rows: &[LogRecord]) -> BTreeMap<LogPosition, LogPosition> {
     let mut positions = BTreeMap::new();
     for row in rows {
         let offsets = match row {
-            LogRecord::OffsetsRestored(row) => &row.offsets,
-            LogRecord::StagedRestored(row) => &row.offsets,
+            LogRecord::Offsets(OffsetRecord::OffsetsRestored(row)) => &row.offsets,
+            LogRecord::Offsets(OffsetRecord::StagedRestored(row)) => &row.offsets,
             _ => continue,
         };
         positions.extend(offsets.iter().map(|(_, _, position)| (*position, LogPosition(0))));
@@ -229,7 +232,7 @@ fn moved(row: LogRecord, places: &Places, ranks: &BTreeMap<LogPosition, LogPosit
         }
     };
     match row {
-        LogRecord::BatchesRestored(BatchesRestored { partition, batches }) => {
+        LogRecord::Partitions(PartitionRecord::BatchesRestored(BatchesRestored { partition, batches })) => {
             let there = |mut one: StoredBatch| {
                 if let BatchPlace::Log { position, .. } = &mut one.place {
                     *position = *places.get(&(partition, one.base_offset))?;
@@ -238,17 +241,20 @@ fn moved(row: LogRecord, places: &Places, ranks: &BTreeMap<LogPosition, LogPosit
             };
             let kept: Vec<StoredBatch> = batches.into_iter().filter_map(there).collect();
             let rows = kept.chunks(ROW).map(|batches| {
-                LogRecord::BatchesRestored(BatchesRestored { partition, batches: batches.to_vec() })
+                LogRecord::Partitions(PartitionRecord::BatchesRestored(BatchesRestored {
+                    partition,
+                    batches: batches.to_vec(),
+                }))
             });
             rows.collect()
         }
-        LogRecord::OffsetsRestored(mut row) => {
+        LogRecord::Offsets(OffsetRecord::OffsetsRestored(mut row)) => {
             row.offsets.iter_mut().for_each(|(_, _, position)| rank(position));
-            vec![LogRecord::OffsetsRestored(row)]
+            vec![LogRecord::Offsets(OffsetRecord::OffsetsRestored(row))]
         }
-        LogRecord::StagedRestored(mut row) => {
+        LogRecord::Offsets(OffsetRecord::StagedRestored(mut row)) => {
             row.offsets.iter_mut().for_each(|(_, _, position)| rank(position));
-            vec![LogRecord::StagedRestored(row)]
+            vec![LogRecord::Offsets(OffsetRecord::StagedRestored(row))]
         }
         // It has a meaning between the pieces of a snapshot only.
         LogRecord::SnapshotReached(_) => Vec::new(),

@@ -8,7 +8,7 @@ use ottla_layout::record::{Decoded, decode, kind_name};
 use ottla_layout::run::RunRow;
 use ottla_store::inspect::{Folder, Past};
 use ottla_store::{Appended, Replayed};
-use ottla_types::record::{BatchAppended, LogRecord};
+use ottla_types::record::{BatchAppended, LogRecord, PartitionRecord, TransactionRecord};
 use ottla_types::{LogPosition, Offset, TopicPartition};
 use ottla_wire::batch::BatchHeader;
 
@@ -167,7 +167,10 @@ impl<'f> Reading<'f> {
         let entry = Bytes::from(entry);
         let decoded = decode(&entry).ok();
         let batch = match &decoded {
-            Some(Decoded { record: LogRecord::BatchAppended(batch), payload: Some(payload) }) => {
+            Some(Decoded {
+                record: LogRecord::Partitions(PartitionRecord::BatchAppended(batch)),
+                payload: Some(payload),
+            }) => {
                 let next = self.ledger.next(batch.partition);
                 (next == Some(batch.base_offset.0)).then_some((batch, *payload))
             }
@@ -191,15 +194,17 @@ impl<'f> Reading<'f> {
             payload: Some(LogPosition(position + 4 + payload as u64)),
             end: LogPosition(position + 4 + entry.len() as u64),
         };
-        let record = LogRecord::BatchAppended(batch.clone());
+        let record = LogRecord::Partitions(PartitionRecord::BatchAppended(batch.clone()));
         self.apply(at, &record);
     }
 
     /// Markers that nothing proves are left out, and yet they took the offsets that follow.
     fn markers(&mut self, record: &LogRecord) {
         let places = match record {
-            LogRecord::TransactionEnded(ended) => ended.partitions.clone(),
-            LogRecord::MarkerAppended(marker) => vec![(marker.partition, marker.offset)],
+            LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => ended.partitions.clone(),
+            LogRecord::Partitions(PartitionRecord::MarkerAppended(marker)) => {
+                vec![(marker.partition, marker.offset)]
+            }
             _ => return,
         };
         for (at, offset) in places {

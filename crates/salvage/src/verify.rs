@@ -9,7 +9,7 @@ use ottla_layout::run::RunRow;
 use ottla_layout::{BLOCK, Group};
 use ottla_store::inspect::{Folder, Found, SnapshotFound};
 use ottla_store::{OpenError, Recovered, RunError};
-use ottla_types::record::{BatchPlace, BatchesRestored, LogRecord};
+use ottla_types::record::{BatchPlace, BatchesRestored, LogRecord, PartitionRecord};
 use ottla_wire::batch::HEADER_SIZE;
 
 use crate::batch::{check_batch, check_reference};
@@ -161,7 +161,10 @@ impl Findings {
             self.checked.entries += 1;
             let at = offset + (entry.position - group.header.position);
             match decode(entry.bytes) {
-                Ok(Decoded { record: LogRecord::BatchAppended(batch), payload: Some(payload) }) => {
+                Ok(Decoded {
+                    record: LogRecord::Partitions(PartitionRecord::BatchAppended(batch)),
+                    payload: Some(payload),
+                }) => {
                     self.checked.batches += 1;
                     let bytes = Bytes::copy_from_slice(&entry.bytes[payload..]);
                     self.checked.bytes += bytes.len() as u64;
@@ -195,7 +198,11 @@ impl Findings {
         folder.snapshot(position, &mut |found| {
             let SnapshotFound::Chunk { entries, .. } = found else { return Ok(()) };
             for (_, entry) in entries {
-                if let Ok(Decoded { record: LogRecord::BatchesRestored(row), .. }) = decode(entry) {
+                if let Ok(Decoded {
+                    record: LogRecord::Partitions(PartitionRecord::BatchesRestored(row)),
+                    ..
+                }) = decode(entry)
+                {
                     self.row(folder, &row)?;
                 }
             }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use ottla_store::testing::FaultMedium;
 use ottla_store::{Hooks, Log, Options};
 use ottla_types::record::{
-    LogRecord, ProducerIdsReserved, TransactionState, TransactionStatus, TransactionUpdated,
+    LogRecord, ProducerIdsReserved, TransactionRecord, TransactionState, TransactionStatus,
+    TransactionUpdated,
 };
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 
@@ -44,12 +45,14 @@ pub(crate) fn leave(
             started: Millis::NONE,
             updated: now,
         };
-        append(&LogRecord::TransactionUpdated(TransactionUpdated {
+        append(&LogRecord::Transactions(TransactionRecord::TransactionUpdated(TransactionUpdated {
             state,
             partitions: Vec::new(),
             offset_partitions: Vec::new(),
-        }))?;
+        })))?;
     }
-    append(&LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(1000) }))?;
+    append(&LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(ProducerIdsReserved {
+        next: ProducerId(1000),
+    })))?;
     log.close().map_err(|why| why.to_string())
 }

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use ottla_store::{DiskMedium, Hooks, Log, Medium, MediumFile, Options};
-use ottla_types::record::{BatchAppended, LogRecord};
+use ottla_types::record::{BatchAppended, LogRecord, PartitionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
     TopicPartition,
@@ -20,7 +20,7 @@ const IN_FLIGHT: u64 = 4;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn batch(size: usize) -> LogRecord {
-    LogRecord::BatchAppended(BatchAppended {
+    LogRecord::Partitions(PartitionRecord::BatchAppended(BatchAppended {
         partition: TopicPartition { topic: TopicId::ZERO, partition: 0 },
         base_offset: Offset(0),
         leader_epoch: 0,
@@ -39,7 +39,7 @@ fn batch(size: usize) -> LogRecord {
             control: false,
         },
         payload: Bytes::from(vec![7; size]),
-    })
+    }))
 }
 
 fn show(what: &str, times: &mut [Duration]) -> f64 {

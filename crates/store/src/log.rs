@@ -9,7 +9,7 @@ use crate::snapshot::Snapshotter;
 use ottla_layout::record::{encode, patch_batch};
 use ottla_layout::{BLOCK, Geometry};
 use ottla_types::LogPosition;
-use ottla_types::record::LogRecord;
+use ottla_types::record::{LogRecord, PartitionRecord};
 use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
@@ -110,7 +110,7 @@ impl Log {
         let at = |offset: usize| LogPosition(start + offset as u64);
         let end = at(buffer.len());
         let mut payload = None;
-        if let LogRecord::BatchAppended(batch) = record {
+        if let LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) = record {
             patch_batch(batch, &mut buffer.as_mut()[body..]);
             payload = Some(at(body));
         }
@@ -421,7 +421,9 @@ impl Drop for Log {
 
 fn check_payload(record: &LogRecord, payload: &[u8]) -> Result<(), AppendError> {
     match record {
-        LogRecord::BatchAppended(batch) if batch.summary.size as usize != payload.len() => {
+        LogRecord::Partitions(PartitionRecord::BatchAppended(batch))
+            if batch.summary.size as usize != payload.len() =>
+        {
             Err(AppendError::Inconsistent {
                 summary: u64::from(batch.summary.size),
                 batch: payload.len() as u64,

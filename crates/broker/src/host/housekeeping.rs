@@ -14,7 +14,7 @@ use super::seat::Mailbox;
 use super::snapshots::{Snapshots, Taking};
 use ottla_core::Shard;
 use ottla_store::{Log, Recovered, Snapshotter};
-use ottla_types::record::LogRecord;
+use ottla_types::record::{CatalogRecord, LogRecord, PartitionRecord};
 use ottla_types::{LogPosition, Millis};
 use std::ops::Range;
 use tokio::sync::oneshot;
@@ -64,7 +64,9 @@ impl Housekeeping {
     pub(super) fn applied(&mut self, record: &LogRecord) {
         self.deleted |= matches!(
             record,
-            LogRecord::TopicDeleted(_) | LogRecord::LogStartMoved(_) | LogRecord::PartsInstalled(_)
+            LogRecord::Catalog(CatalogRecord::TopicDeleted(_))
+                | LogRecord::Partitions(PartitionRecord::LogStartMoved(_))
+                | LogRecord::Partitions(PartitionRecord::PartsInstalled(_))
         );
     }
 

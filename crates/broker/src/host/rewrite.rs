@@ -28,7 +28,7 @@ use ottla_core::Shard;
 use ottla_core::config::Settings;
 use ottla_core::partition::{Hole, Install, InstallParts, RunBounds, RunEnds, RunsPlan, TailPlan};
 use ottla_store::{Log, LogReader, OpenError, Runs};
-use ottla_types::record::LogRecord;
+use ottla_types::record::{CatalogRecord, LogRecord, PartitionRecord};
 use ottla_types::{LogPosition, Millis, TopicPartition};
 use pace::Pace;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -185,10 +185,12 @@ impl Rewriter {
 
     /// Takes note of a record: whether runs may lose parts by it.
     pub(super) fn applied(&mut self, record: &LogRecord) {
-        self.taken += u64::from(matches!(record, LogRecord::PartsInstalled(_)));
+        self.taken += u64::from(matches!(record, LogRecord::Partitions(PartitionRecord::PartsInstalled(_))));
         self.changed |= matches!(
             record,
-            LogRecord::TopicDeleted(_) | LogRecord::LogStartMoved(_) | LogRecord::PartsInstalled(_)
+            LogRecord::Catalog(CatalogRecord::TopicDeleted(_))
+                | LogRecord::Partitions(PartitionRecord::LogStartMoved(_))
+                | LogRecord::Partitions(PartitionRecord::PartsInstalled(_))
         );
     }
 

@@ -17,7 +17,7 @@ use ottla_core::{Applied, Effect, Effects, Input, Reply, Shard, TicketId};
 use ottla_store::{
     AppendError, Appended, Hooks, Log, LogReader, Medium, OpenError, Opened, Options, Recovered, Replayed,
 };
-use ottla_types::record::{ClusterCreated, LogRecord};
+use ottla_types::record::{CatalogRecord, ClusterCreated, LogRecord};
 use ottla_types::{LogPosition, Millis};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -206,7 +206,8 @@ impl Machine {
     fn begin(&mut self, now: Millis, cluster_id: String) {
         self.step(now, Input::Durable(self.durable));
         if self.shard.cluster_id().is_none() {
-            self.effects.append(LogRecord::ClusterCreated(ClusterCreated { cluster_id }));
+            self.effects
+                .append(LogRecord::Catalog(CatalogRecord::ClusterCreated(ClusterCreated { cluster_id })));
             self.carry_out();
         }
         self.log.kick();

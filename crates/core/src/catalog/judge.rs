@@ -9,7 +9,7 @@ use crate::config::{self, ConfigError, TopicSettings};
 use crate::effect::Effects;
 use ottla_types::Millis;
 use ottla_types::record::{
-    BrokerConfigured, LogRecord, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted,
+    BrokerConfigured, CatalogRecord, LogRecord, PartitionsAdded, TopicConfigured, TopicCreated, TopicDeleted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +51,7 @@ impl Catalog {
             }
             let judged = self.judge_new(now, topic);
             if let (Ok(created), false) = (&judged, ask.validate_only) {
-                out.append(LogRecord::TopicCreated(created.clone()));
+                out.append(created.clone());
             }
             results.push(judged.map(|created| TopicResult {
                 name: created.name,
@@ -131,7 +131,7 @@ impl Catalog {
             if let Ok(result) = &judged
                 && gone.insert(result.id)
             {
-                out.append(LogRecord::TopicDeleted(TopicDeleted { id: result.id, at: now }));
+                out.append(TopicDeleted { id: result.id, at: now });
             }
             results.push(judged);
         }
@@ -162,7 +162,7 @@ impl Catalog {
             };
             if let (Ok(result), false) = (&judged, ask.validate_only) {
                 let added = PartitionsAdded { id: result.id, partitions: *count };
-                out.append(LogRecord::PartitionsAdded(added));
+                out.append(added);
             }
             results.push(judged);
         }
@@ -204,11 +204,16 @@ impl Catalog {
                 let topic = self.topic_named(name).ok_or_else(|| TopicError::UnknownName(name.clone()))?;
                 let configs = changed(&topic.configs, change, config::check_topic_config)?;
                 TopicSettings::resolve(&self.settings, &configs).check()?;
-                Ok(LogRecord::TopicConfigured(TopicConfigured { id: topic.id, configs: pairs(&configs) }))
+                Ok(LogRecord::Catalog(CatalogRecord::TopicConfigured(TopicConfigured {
+                    id: topic.id,
+                    configs: pairs(&configs),
+                })))
             }
             ConfigTarget::Broker => {
                 let configs = changed(&self.broker_configs, change, config::check_dynamic_broker_config)?;
-                Ok(LogRecord::BrokerConfigured(BrokerConfigured { configs: pairs(&configs) }))
+                Ok(LogRecord::Catalog(CatalogRecord::BrokerConfigured(BrokerConfigured {
+                    configs: pairs(&configs),
+                })))
             }
         }
     }

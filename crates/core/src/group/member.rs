@@ -4,13 +4,13 @@ use super::ask::{JoinGroup, JoinGroupReply, SyncGroupReply};
 use crate::effect::{Ticket, TicketId};
 use bytes::Bytes;
 use ottla_types::Millis;
-use ottla_types::record::GroupMember;
+use ottla_types::record::ClassicMember;
 
 /// A member. What it said is durable once its generation is complete; tickets and times are not.
 #[derive(Debug)]
 pub(crate) struct Member {
     /// What a completed generation stores of it.
-    pub(super) facts: GroupMember,
+    pub(super) facts: ClassicMember,
     /// Its JoinGroup that waits for an answer.
     pub(super) joining: Option<Ticket<JoinGroupReply>>,
     /// Its SyncGroup that waits for an answer.
@@ -38,7 +38,7 @@ impl Member {
     /// A member that has just sent its first JoinGroup.
     pub(super) fn new(member_id: String, ask: &JoinGroup, ticket: Ticket<JoinGroupReply>) -> Member {
         Member {
-            facts: GroupMember {
+            facts: ClassicMember {
                 member_id,
                 instance_id: ask.instance_id.clone(),
                 client_id: ask.client_id.clone(),
@@ -56,7 +56,7 @@ impl Member {
     }
 
     /// A member read back from the log: nothing was heard of it since.
-    pub(super) fn restored(facts: &GroupMember) -> Member {
+    pub(super) fn restored(facts: &ClassicMember) -> Member {
         Member { facts: facts.clone(), joining: None, syncing: None, is_new: false, deadline: None }
     }
 

@@ -22,7 +22,7 @@ use super::member::Member;
 use crate::effect::{Effects, Ticket};
 use crate::refusal::{Facts, Refused};
 use ottla_types::Millis;
-use ottla_types::record::GroupUpdated;
+use ottla_types::record::ClassicGroupUpdated;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The broker's bounds for groups.
@@ -120,7 +120,7 @@ pub(crate) struct Group {
     /// No timer is due before this.
     pub(super) next: Option<Millis>,
     /// The durable state; none for a group that was not stored yet.
-    pub(super) stored: Option<GroupUpdated>,
+    pub(super) stored: Option<ClassicGroupUpdated>,
     /// Records pushed by a step and not applied yet: for those the state here is already right.
     pub(super) unapplied: u32,
 }

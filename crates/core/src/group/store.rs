@@ -3,13 +3,13 @@
 use super::member::Member;
 use super::state::{Group, State, Syncing, Turn};
 use ottla_types::Millis;
-use ottla_types::record::{GroupUpdated, LogRecord};
+use ottla_types::record::ClassicGroupUpdated;
 
 impl Group {
     /// Pushes the current generation to the log.
     pub(super) fn store(&mut self, turn: &mut Turn) {
         self.unapplied += 1;
-        turn.out.append(LogRecord::GroupUpdated(GroupUpdated {
+        turn.out.append(ClassicGroupUpdated {
             group_id: self.id.clone(),
             generation: self.generation,
             protocol_type: self.protocol_type.clone(),
@@ -17,12 +17,12 @@ impl Group {
             leader: self.leader.clone(),
             members: self.members.values().map(|member| member.facts.clone()).collect(),
             at: turn.now,
-        }));
+        });
     }
 
     /// Takes a stored generation. If this very process decided it, the volatile half is right already and maybe further on;
     /// on replay it is built anew: members whose sessions are still to start.
-    pub(super) fn apply(&mut self, updated: &GroupUpdated) {
+    pub(super) fn apply(&mut self, updated: &ClassicGroupUpdated) {
         self.stored = Some(updated.clone());
         if self.unapplied > 0 {
             self.unapplied -= 1;
@@ -41,7 +41,7 @@ impl Group {
 
     /// Makes a group that stores offsets and nothing else exist, as Kafka does for simple consumers.
     pub(super) fn apply_simple(&mut self, at: Millis) {
-        self.stored.get_or_insert_with(|| GroupUpdated {
+        self.stored.get_or_insert_with(|| ClassicGroupUpdated {
             group_id: self.id.clone(),
             generation: 0,
             protocol_type: None,

@@ -2,7 +2,7 @@
 
 use crate::effect::Effects;
 use crate::shard::Shard;
-use ottla_types::record::{GroupDeleted, GroupUpdated, LogRecord, OffsetsDeleted};
+use ottla_types::record::{ClassicGroupUpdated, GroupDeleted, OffsetsDeleted};
 use ottla_types::{Millis, TopicPartition};
 
 impl Shard {
@@ -23,23 +23,23 @@ impl Shard {
         Some(self.offsets.next_expiry.unwrap_or_default())
     }
 
-    fn expire_group(&self, now: Millis, stored: &GroupUpdated, out: &mut Effects) {
+    fn expire_group(&self, now: Millis, stored: &ClassicGroupUpdated, out: &mut Effects) {
         let Some(group) = self.groups.get(&stored.group_id).filter(|group| group.is_settled()) else {
             return;
         };
         let (old, left) = self.old_offsets(now, stored);
         if left == 0 && group.is_idle() {
             let group_id = stored.group_id.clone();
-            out.append(LogRecord::GroupDeleted(GroupDeleted { group_id }));
+            out.append(GroupDeleted { group_id });
         } else if !old.is_empty() {
             let group_id = stored.group_id.clone();
-            out.append(LogRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions: old }));
+            out.append(OffsetsDeleted { group_id, partitions: old });
         }
     }
 
     /// The partitions whose offsets are past retention, and how many offsets stay. Time counts from the commit; in a group
     /// that had members, from when it lost the last. Staged offsets stay and keep their partition's committed one.
-    fn old_offsets(&self, now: Millis, stored: &GroupUpdated) -> (Vec<TopicPartition>, usize) {
+    fn old_offsets(&self, now: Millis, stored: &ClassicGroupUpdated) -> (Vec<TopicPartition>, usize) {
         let (Some(group), Some(offsets)) =
             (self.groups.get(&stored.group_id), self.offsets.groups.get(&stored.group_id))
         else {

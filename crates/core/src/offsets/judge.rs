@@ -10,7 +10,7 @@ use crate::hash::offsets_partition;
 use crate::refusal::{Facts, Refused};
 use crate::shard::Shard;
 use crate::transaction::{TransactionCheck, TransactionClaim};
-use ottla_types::record::{CommittedOffset, LogRecord, OffsetsCommitted, OffsetsDeleted, OffsetsStaged};
+use ottla_types::record::{CommittedOffset, OffsetsCommitted, OffsetsDeleted, OffsetsStaged};
 use ottla_types::{Millis, TopicPartition};
 
 /// Results in the order asked.
@@ -46,7 +46,7 @@ impl Shard {
         let (results, offsets) = self.judge_offsets(now, ask.topics, gate);
         if !offsets.is_empty() {
             let group_id = ask.member.group_id;
-            out.append(LogRecord::OffsetsCommitted(OffsetsCommitted { group_id, offsets }));
+            out.append(OffsetsCommitted { group_id, offsets });
         }
         results
     }
@@ -56,12 +56,12 @@ impl Shard {
         let gate = if self.any_exists(&topics) { self.admit_stage(now, &ask, out) } else { Ok(()) };
         let (results, offsets) = self.judge_offsets(now, topics, gate);
         if !offsets.is_empty() {
-            out.append(LogRecord::OffsetsStaged(OffsetsStaged {
+            out.append(OffsetsStaged {
                 group_id: ask.member.group_id,
                 producer_id: ask.producer_id,
                 producer_epoch: ask.producer_epoch,
                 offsets,
-            }));
+            });
         }
         results
     }
@@ -138,7 +138,7 @@ impl Shard {
         let result = self.judge_delete(&ask, &mut partitions);
         if result.is_ok() && !partitions.is_empty() {
             let group_id = ask.group_id;
-            out.append(LogRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions }));
+            out.append(OffsetsDeleted { group_id, partitions });
         }
         result
     }

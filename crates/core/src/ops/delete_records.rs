@@ -2,7 +2,7 @@
 
 use crate::effect::Effects;
 use crate::shard::Shard;
-use ottla_types::record::{LogRecord, LogStartMoved};
+use ottla_types::record::LogStartMoved;
 use ottla_types::{Offset, TopicPartition};
 
 /// Deletes the records of partitions before an offset each.
@@ -51,7 +51,7 @@ impl Shard {
         if log_start <= partition.log_start() {
             return Ok(partition.log_start());
         }
-        out.append(LogRecord::LogStartMoved(LogStartMoved { partition: at, log_start }));
+        out.append(LogStartMoved { partition: at, log_start });
         Ok(log_start)
     }
 }

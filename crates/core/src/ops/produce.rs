@@ -8,7 +8,7 @@ use crate::refusal::{Facts, Refused, words};
 use crate::shard::Shard;
 use crate::transaction::{TransactionCheck, TransactionClaim, TransactionError};
 use bytes::Bytes;
-use ottla_types::record::{BatchAppended, LogRecord, ProducerBatch};
+use ottla_types::record::{BatchAppended, LogRecord, PartitionRecord, ProducerBatch};
 use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicPartition};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -346,7 +346,7 @@ fn placed(
     let leader_epoch = LEADER_EPOCH;
     let record = BatchAppended { partition: at, base_offset, leader_epoch, at: now, summary, payload };
     let appended = Appended { base_offset, log_append_time, log_start: partition.log_start() };
-    (LogRecord::BatchAppended(record), appended)
+    (LogRecord::Partitions(PartitionRecord::BatchAppended(record)), appended)
 }
 
 fn already_there(partition: &Partition, original: &ProducerBatch) -> Appended {

@@ -4,7 +4,7 @@ use crate::effect::Effects;
 use crate::partition::Keep;
 use crate::shard::Shard;
 use ottla_types::Millis;
-use ottla_types::record::{LogRecord, LogStartMoved, ProducersExpired};
+use ottla_types::record::{LogStartMoved, ProducersExpired};
 
 /// How often idle producers are looked for (Kafka's interval).
 const PRODUCERS_EVERY: Millis = Millis(600_000);
@@ -53,7 +53,7 @@ impl Shard {
             };
             let keep = Keep { time: topic.settings.retention, bytes: topic.settings.retention_bytes };
             if let Some(log_start) = partition.retained_from(now, keep) {
-                out.append(LogRecord::LogStartMoved(LogStartMoved { partition: at, log_start }));
+                out.append(LogStartMoved { partition: at, log_start });
             }
         }
     }
@@ -67,7 +67,7 @@ impl Shard {
         }
         // Some more than need be, so that not every new producer costs a record.
         for (partition, producers) in self.partitions.least_lately(most - most / 64, EVICT_AT_ONCE) {
-            out.append(LogRecord::ProducersExpired(ProducersExpired { partition, producers }));
+            out.append(ProducersExpired { partition, producers });
         }
     }
 
@@ -76,7 +76,7 @@ impl Shard {
         for (partition, state) in self.partitions.iter() {
             let producers = state.idle_producers(now, expiration);
             if !producers.is_empty() {
-                out.append(LogRecord::ProducersExpired(ProducersExpired { partition, producers }));
+                out.append(ProducersExpired { partition, producers });
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::effect::Effects;
 use crate::refusal::{Facts, Refused, words};
 use crate::shard::Shard;
-use ottla_types::record::{LogRecord, Marker, MarkerAppended};
+use ottla_types::record::{Marker, MarkerAppended};
 use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -107,7 +107,7 @@ impl Shard {
         let offset = partition.next_offset().plus(*count);
         *count += 1;
         written.producers.insert((at, asked.producer_id), marker);
-        out.append(LogRecord::MarkerAppended(MarkerAppended { partition: at, marker, offset }));
+        out.append(MarkerAppended { partition: at, marker, offset });
         Ok(())
     }
 }

@@ -6,10 +6,12 @@ use super::lately::Lately;
 use super::live::LiveBytes;
 use super::runs::{RunUse, Runs};
 use crate::effect::Effects;
+use crate::reach::Reach;
 use crate::shard::Applied;
 use ottla_types::record::{
-    AbortedRestored, BatchAppended, BatchesRestored, LogRecord, LogStartMoved, Marker, MarkerAppended,
-    PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored, ProducersExpired, TransactionEnded,
+    AbortedRestored, BatchAppended, BatchesRestored, CatalogRecord, LogRecord, LogStartMoved, Marker,
+    MarkerAppended, PartitionRecord, PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored,
+    ProducersExpired, SnapshotUnit, TransactionRecord,
 };
 use ottla_types::{LogPosition, Offset, ProducerId, TopicId, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -85,11 +87,7 @@ impl Partitions {
         self.tail -= released.batches.len() as u64;
     }
 
-    pub(crate) fn apply_made(&mut self, at: TopicPartition) {
-        self.table.entry(at).or_default();
-    }
-
-    pub(crate) fn apply_topic_deleted(&mut self, topic: TopicId) {
+    fn apply_topic_deleted(&mut self, topic: TopicId) {
         let from = TopicPartition { topic, partition: 0 };
         let to = TopicPartition { topic, partition: i32::MAX };
         let gone: Vec<_> = self.table.range(from..=to).map(|(at, _)| *at).collect();
@@ -100,22 +98,56 @@ impl Partitions {
         }
     }
 
-    /// Takes in a record that concerns one partition alone; others are none of its business.
-    pub(crate) fn apply(&mut self, at: Applied, record: &LogRecord) {
+    pub(crate) fn apply(&mut self, at: Applied, record: &PartitionRecord) {
         match record {
-            LogRecord::BatchAppended(appended) => self.apply_batch(at, appended),
-            LogRecord::MarkerAppended(MarkerAppended { partition, marker, offset }) => {
+            PartitionRecord::BatchAppended(appended) => self.apply_batch(at, appended),
+            PartitionRecord::MarkerAppended(MarkerAppended { partition, marker, offset }) => {
                 self.apply_marker(at.position, *partition, marker, *offset);
             }
-            LogRecord::LogStartMoved(moved) => self.apply_log_start(moved),
-            LogRecord::ProducersExpired(expired) => self.apply_expired(expired),
-            LogRecord::PartsInstalled(installed) => self.apply_installed(installed),
-            LogRecord::PartitionRestored(row) => self.apply_bounds(row),
-            LogRecord::PartsRestored(row) => self.apply_parts(row),
-            LogRecord::BatchesRestored(row) => self.apply_batches(row),
-            LogRecord::ProducerRestored(row) => self.apply_producer(row),
-            LogRecord::AbortedRestored(row) => self.apply_aborted(row),
-            _ => {}
+            PartitionRecord::LogStartMoved(moved) => self.apply_log_start(moved),
+            PartitionRecord::ProducersExpired(expired) => self.apply_expired(expired),
+            PartitionRecord::PartsInstalled(installed) => self.apply_installed(installed),
+            PartitionRecord::PartitionRestored(row) => self.apply_bounds(row),
+            PartitionRecord::PartsRestored(row) => self.apply_parts(row),
+            PartitionRecord::BatchesRestored(row) => self.apply_batches(row),
+            PartitionRecord::ProducerRestored(row) => self.apply_producer(row),
+            PartitionRecord::AbortedRestored(row) => self.apply_aborted(row),
+        }
+    }
+
+    /// Partitions begin and end with their topic.
+    pub(crate) fn apply_catalog(&mut self, record: &CatalogRecord, reach: &Reach) {
+        match record {
+            CatalogRecord::TopicCreated(created) => self.make(created.id, created.partitions, reach),
+            CatalogRecord::PartitionsAdded(added) => self.make(added.id, added.partitions, reach),
+            CatalogRecord::TopicDeleted(deleted) => self.apply_topic_deleted(deleted.id),
+            CatalogRecord::ClusterCreated(_)
+            | CatalogRecord::TopicConfigured(_)
+            | CatalogRecord::BrokerConfigured(_) => {}
+        }
+    }
+
+    /// The end of a transaction writes its markers.
+    pub(crate) fn apply_transaction(&mut self, position: LogPosition, record: &TransactionRecord) {
+        match record {
+            TransactionRecord::TransactionEnded(ended) => {
+                for (at, offset) in &ended.partitions {
+                    self.apply_marker(position, *at, &ended.marker, *offset);
+                }
+            }
+            TransactionRecord::ProducerIdsReserved(_)
+            | TransactionRecord::TransactionUpdated(_)
+            | TransactionRecord::TransactionExtended(_)
+            | TransactionRecord::TransactionForgotten(_) => {}
+        }
+    }
+
+    fn make(&mut self, topic: TopicId, count: i32, reach: &Reach) {
+        for partition in 0..count {
+            let at = TopicPartition { topic, partition };
+            if reach.covers(|| SnapshotUnit::Partition(at)) {
+                self.table.entry(at).or_default();
+            }
         }
     }
 
@@ -139,12 +171,6 @@ impl Partitions {
         partition.apply_marker(marker, offset);
         self.tail += 1;
         self.pending.push_back(Pending { position, partition: at, end: partition.next_offset() });
-    }
-
-    pub(crate) fn apply_ended(&mut self, position: LogPosition, ended: &TransactionEnded) {
-        for (at, offset) in &ended.partitions {
-            self.apply_marker(position, *at, &ended.marker, *offset);
-        }
     }
 
     fn apply_log_start(&mut self, moved: &LogStartMoved) {

@@ -2,7 +2,7 @@
 
 use crate::effect::Effects;
 use ottla_types::ProducerId;
-use ottla_types::record::{LogRecord, ProducerIdsReserved};
+use ottla_types::record::{LogRecord, ProducerIdsReserved, TransactionRecord};
 
 /// Ids per block: one record of the log covers so many.
 const BLOCK: i64 = 1000;
@@ -27,7 +27,7 @@ impl ProducerIds {
         if self.next == self.end {
             self.next = self.reserved.0.max(self.end);
             self.end = self.next + BLOCK;
-            out.append(LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(self.end) }));
+            out.append(ProducerIdsReserved { next: ProducerId(self.end) });
         }
         let id = ProducerId(self.next);
         self.next += 1;
@@ -47,7 +47,9 @@ impl ProducerIds {
 
     pub(super) fn snapshot(&self, rows: &mut Vec<LogRecord>) {
         if self.reserved > ProducerId(0) {
-            rows.push(LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: self.reserved }));
+            rows.push(LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(ProducerIdsReserved {
+                next: self.reserved,
+            })));
         }
     }
 }
@@ -59,7 +61,9 @@ mod tests {
 
     fn reserved(out: &mut Effects) -> Vec<ProducerIdsReserved> {
         let only = |effect| match effect {
-            Effect::Append(LogRecord::ProducerIdsReserved(reserved)) => reserved,
+            Effect::Append(LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(reserved))) => {
+                reserved
+            }
             other => panic!("{other:?}"),
         };
         out.drain().map(only).collect()

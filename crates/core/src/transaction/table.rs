@@ -5,9 +5,10 @@ use super::{End, EndError, Ended, Ending, Init, InitError, Transaction, Transact
 use crate::config::Settings;
 use crate::effect::Effects;
 use crate::ops::AbortTransaction;
+use crate::reach::Reach;
 use crate::refusal::{Facts, Refused};
 use ottla_types::record::{
-    LogRecord, ProducerIdsReserved, TransactionEnded, TransactionExtended, TransactionForgotten,
+    LogRecord, SnapshotUnit, TransactionEnded, TransactionExtended, TransactionForgotten, TransactionRecord,
     TransactionState, TransactionStatus, TransactionUpdated,
 };
 use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
@@ -56,7 +57,11 @@ impl Decision {
     /// The record, given the offset the marker takes in each partition that still exists.
     pub(crate) fn into_record(self, partitions: Vec<(TopicPartition, ottla_types::Offset)>) -> LogRecord {
         let Ended { state, marker } = self.ended;
-        LogRecord::TransactionEnded(TransactionEnded { state, marker, partitions })
+        LogRecord::Transactions(TransactionRecord::TransactionEnded(TransactionEnded {
+            state,
+            marker,
+            partitions,
+        }))
     }
 }
 
@@ -161,7 +166,7 @@ impl Transactions {
         };
         let owner = Initialised::Owner(state.producer_id, state.epoch);
         let updated = TransactionUpdated { state, partitions: Vec::new(), offset_partitions: Vec::new() };
-        out.append(LogRecord::TransactionUpdated(updated));
+        out.append(updated);
         Ok(owner)
     }
 
@@ -215,7 +220,7 @@ impl Transactions {
         let expired = self.idle.iter().take_while(|(updated, _)| now.since(*updated) >= self.expiration);
         for (_, transactional_id) in expired.take(FORGET_AT_ONCE) {
             let transactional_id = transactional_id.clone();
-            out.append(LogRecord::TransactionForgotten(TransactionForgotten { transactional_id }));
+            out.append(TransactionForgotten { transactional_id });
         }
     }
 
@@ -231,11 +236,28 @@ impl Transactions {
         self.ids.refused();
     }
 
-    pub(crate) fn apply_reserved(&mut self, reserved: &ProducerIdsReserved) {
-        self.ids.apply(reserved);
+    pub(crate) fn apply(&mut self, record: &TransactionRecord, reach: &Reach) {
+        let covers = |state: &TransactionState| {
+            reach.covers(|| SnapshotUnit::TransactionalId(state.transactional_id.clone()))
+        };
+        match record {
+            TransactionRecord::ProducerIdsReserved(reserved) => self.ids.apply(reserved),
+            TransactionRecord::TransactionUpdated(updated) => {
+                if covers(&updated.state) {
+                    self.apply_updated(updated);
+                }
+            }
+            TransactionRecord::TransactionExtended(extended) => self.apply_extended(extended),
+            TransactionRecord::TransactionEnded(ended) => {
+                if covers(&ended.state) {
+                    self.apply_ended(ended);
+                }
+            }
+            TransactionRecord::TransactionForgotten(forgotten) => self.apply_forgotten(forgotten),
+        }
     }
 
-    pub(crate) fn apply_updated(&mut self, updated: &TransactionUpdated) {
+    fn apply_updated(&mut self, updated: &TransactionUpdated) {
         self.put(Transaction {
             state: updated.state.clone(),
             partitions: updated.partitions.iter().copied().collect(),
@@ -243,7 +265,7 @@ impl Transactions {
         });
     }
 
-    pub(crate) fn apply_extended(&mut self, extended: &TransactionExtended) {
+    fn apply_extended(&mut self, extended: &TransactionExtended) {
         if let Some(known) = self.table.get_mut(&extended.transactional_id) {
             known.partitions.extend(&extended.partitions);
             known.offset_partitions.extend(&extended.offset_partitions);
@@ -251,7 +273,7 @@ impl Transactions {
         }
     }
 
-    pub(crate) fn apply_ended(&mut self, ended: &TransactionEnded) {
+    fn apply_ended(&mut self, ended: &TransactionEnded) {
         self.put(Transaction {
             state: ended.state.clone(),
             partitions: BTreeSet::new(),
@@ -259,7 +281,7 @@ impl Transactions {
         });
     }
 
-    pub(crate) fn apply_forgotten(&mut self, forgotten: &TransactionForgotten) {
+    fn apply_forgotten(&mut self, forgotten: &TransactionForgotten) {
         if let Some(gone) = self.table.remove(&forgotten.transactional_id) {
             self.unlist(&gone.state);
         }
@@ -277,11 +299,11 @@ impl Transactions {
 
     pub(crate) fn snapshot_of(&self, transactional_id: &str, rows: &mut Vec<LogRecord>) {
         if let Some(known) = self.table.get(transactional_id) {
-            rows.push(LogRecord::TransactionUpdated(TransactionUpdated {
+            rows.push(LogRecord::Transactions(TransactionRecord::TransactionUpdated(TransactionUpdated {
                 state: known.state.clone(),
                 partitions: known.partitions.iter().copied().collect(),
                 offset_partitions: known.offset_partitions.iter().copied().collect(),
-            }));
+            })));
         }
     }
 

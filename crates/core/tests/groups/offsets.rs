@@ -5,7 +5,7 @@ use crate::world::{Joiner, OTHER, TOPIC, World, me};
 use ottla_core::group::{CommitFencing, GroupState, HeartbeatError, MemberRef};
 use ottla_core::offsets::{DeleteOffsetsError, Fetched, OffsetDeleteError, OffsetError};
 use ottla_core::transaction::TransactionError;
-use ottla_types::record::{LogRecord, TopicDeleted};
+use ottla_types::record::{CatalogRecord, LogRecord, TopicDeleted};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 
 #[test]
@@ -346,11 +346,11 @@ fn t_191_a_deleted_topic_takes_its_offsets_along() {
     world.commit(&nobody(), p(0), 1).unwrap();
     world.commit(&nobody(), q(0), 1).unwrap();
     world.stage("t", owner, p(1), 1);
-    world.append(LogRecord::TopicDeleted(TopicDeleted { id: TOPIC, at: world.now }));
+    world.append(LogRecord::Catalog(CatalogRecord::TopicDeleted(TopicDeleted { id: TOPIC, at: world.now })));
     world.end("t", owner, true);
     assert_eq!((world.fetch(p(0)), world.fetch(p(1)), world.fetch(q(0))), (None, None, Some(1)));
     world.restart();
-    world.append(LogRecord::TopicDeleted(TopicDeleted { id: OTHER, at: world.now }));
+    world.append(LogRecord::Catalog(CatalogRecord::TopicDeleted(TopicDeleted { id: OTHER, at: world.now })));
     assert_eq!(world.state(), Some(GroupState::Empty), "the group stays until old offsets are looked for");
     assert_eq!(world.delete_group("g"), Ok(()));
 }

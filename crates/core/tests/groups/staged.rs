@@ -7,7 +7,7 @@ use ottla_core::offsets::{Fetched, OffsetError, StageOffsets};
 use ottla_core::ops::{AddOffsetsToTxn, EndTxn};
 use ottla_core::transaction::{End, TransactionCheck, TransactionClaim, TransactionError};
 use ottla_core::{Command, Effects, Ticket, TicketId, offsets_partition};
-use ottla_types::record::{LogRecord, TransactionStatus};
+use ottla_types::record::{LogRecord, OffsetRecord, TransactionRecord, TransactionStatus};
 
 fn add_offsets(world: &mut World, id: &str, owner: Owner, group: &str) -> Result<(), TransactionError> {
     let claim = TransactionClaim {
@@ -112,7 +112,10 @@ fn t_168_staging_a_retry_again_needs_no_sequence() {
     for _ in 0..3 {
         world.stage("t", owner, p(0), 5);
     }
-    let staged = world.log.iter().filter(|(_, record)| matches!(record, LogRecord::OffsetsStaged(_)));
+    let staged = world
+        .log
+        .iter()
+        .filter(|(_, record)| matches!(record, LogRecord::Offsets(OffsetRecord::OffsetsStaged(_))));
     assert_eq!(staged.count(), 3);
     world.end("t", owner, true);
     assert_eq!(world.fetch(p(0)), Some(5));
@@ -139,8 +142,8 @@ fn t_168_the_record_comes_before_the_answer() {
         matches!(
             &effects[..],
             [
-                Append(LogRecord::TransactionUpdated(_)),
-                Append(LogRecord::OffsetsStaged(_)),
+                Append(LogRecord::Transactions(TransactionRecord::TransactionUpdated(_))),
+                Append(LogRecord::Offsets(OffsetRecord::OffsetsStaged(_))),
                 Reply(reply)
             ] if reply.ticket() == ticket.id()
         ),

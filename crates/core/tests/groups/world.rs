@@ -8,7 +8,7 @@ use ottla_core::group::{
     SyncGroupReply, Synced,
 };
 use ottla_core::{Applied, Command, Effect, Effects, Input, Refused, Reply, Shard, Ticket, TicketId};
-use ottla_types::record::{LogRecord, TopicCreated};
+use ottla_types::record::{CatalogRecord, LogRecord, TopicCreated};
 use ottla_types::{LogPosition, Millis, TopicId};
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ impl World {
         for (id, name) in [(TOPIC, "topic"), (OTHER, "other")] {
             let created =
                 TopicCreated { id, name: name.to_owned(), partitions: 10, configs: vec![], at: world.now };
-            world.append(LogRecord::TopicCreated(created));
+            world.append(LogRecord::Catalog(CatalogRecord::TopicCreated(created)));
         }
         world
     }

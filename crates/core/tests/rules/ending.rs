@@ -4,7 +4,9 @@ use crate::support::{Answer, input};
 use crate::world::{Owner, World, at, owner};
 use ottla_core::ops::{AbortTransaction, NotOpen};
 use ottla_core::transaction::EndError::{self, Fenced, InvalidState, UnknownProducer};
-use ottla_types::record::{LogRecord, TransactionState, TransactionStatus, TransactionUpdated};
+use ottla_types::record::{
+    LogRecord, TransactionRecord, TransactionState, TransactionStatus, TransactionUpdated,
+};
 use ottla_types::{LogPosition, Millis, ProducerEpoch, ProducerId};
 
 pub(crate) const STATUSES: [TransactionStatus; 4] = [
@@ -33,8 +35,8 @@ pub(crate) fn world_at(status: TransactionStatus, epoch: i16, last: i16) -> Worl
     let updated = TransactionUpdated { state, partitions, offset_partitions: vec![] };
     let nowhere = ottla_core::Applied { position: LogPosition(0), payload: LogPosition(0) };
     let reserved = ottla_types::record::ProducerIdsReserved { next: ProducerId(1000) };
-    world.shard.apply(nowhere, &LogRecord::ProducerIdsReserved(reserved));
-    world.shard.apply(nowhere, &LogRecord::TransactionUpdated(updated));
+    world.shard.apply(nowhere, &LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(reserved)));
+    world.shard.apply(nowhere, &LogRecord::Transactions(TransactionRecord::TransactionUpdated(updated)));
     world
 }
 
@@ -43,11 +45,12 @@ pub(crate) fn status_of(world: &World) -> TransactionStatus {
 }
 
 pub(crate) fn ended_records(world: &World) -> Vec<&ottla_types::record::TransactionEnded> {
-    let ended =
-        |(_, record): &'_ (ottla_core::Applied, LogRecord)| matches!(record, LogRecord::TransactionEnded(_));
+    let ended = |(_, record): &'_ (ottla_core::Applied, LogRecord)| {
+        matches!(record, LogRecord::Transactions(TransactionRecord::TransactionEnded(_)))
+    };
     let all = world.log.iter().filter(|entry| ended(entry));
     all.map(|(_, record)| match record {
-        LogRecord::TransactionEnded(ended) => ended,
+        LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => ended,
         other => panic!("{other:?}"),
     })
     .collect()

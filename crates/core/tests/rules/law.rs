@@ -10,7 +10,7 @@ use ottla_core::group::{DeleteGroups, MemberRef};
 use ottla_core::offsets::{CommitOffsets, DeleteOffsets, NewOffset, StageOffsets, TopicOffsets};
 use ottla_core::ops::{AddOffsetsToTxn, DeleteRecords, TxnMarker, WriteTxnMarkers};
 use ottla_core::transaction::TransactionCheck;
-use ottla_types::record::{BatchPlace, LogRecord};
+use ottla_types::record::{BatchPlace, LogRecord, PartitionRecord, TransactionRecord};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
 use proptest::prelude::*;
 
@@ -243,7 +243,7 @@ impl Play {
                     let run = self.world.log.len() as u64;
                     let (per_part, gone) = (usize::from(per_part), gone.map(usize::from));
                     let installed = parts::installing(at, &pieces, run, per_part, gone);
-                    self.world.append(LogRecord::PartsInstalled(installed));
+                    self.world.append(LogRecord::Partitions(PartitionRecord::PartsInstalled(installed)));
                 }
             }
             Event::Pass { millis } => self.world.pass(i64::from(millis)),
@@ -281,7 +281,8 @@ fn check_state(shard: &Shard, log: &[LogRecord]) {
     }
     check_runs(shard);
     // A producer that is open at a partition is so in an ongoing transaction, unless somebody wrote markers by hand.
-    let by_hand = log.iter().any(|record| matches!(record, LogRecord::MarkerAppended(_)));
+    let by_hand =
+        log.iter().any(|record| matches!(record, LogRecord::Partitions(PartitionRecord::MarkerAppended(_))));
     let ongoing: Vec<_> = shard
         .transactions()
         .iter()
@@ -325,11 +326,13 @@ fn check_offsets(log: &[LogRecord]) {
     };
     for record in log {
         match record {
-            LogRecord::BatchAppended(appended) => {
+            LogRecord::Partitions(PartitionRecord::BatchAppended(appended)) => {
                 take(appended.partition, appended.base_offset, i64::from(appended.summary.record_count));
             }
-            LogRecord::MarkerAppended(appended) => take(appended.partition, appended.offset, 1),
-            LogRecord::TransactionEnded(ended) => {
+            LogRecord::Partitions(PartitionRecord::MarkerAppended(appended)) => {
+                take(appended.partition, appended.offset, 1)
+            }
+            LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => {
                 ended.partitions.iter().for_each(|(at, offset)| take(*at, *offset, 1))
             }
             _ => {}

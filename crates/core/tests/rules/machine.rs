@@ -5,7 +5,7 @@ use crate::support::Answer;
 use crate::world::{Owner, World, adding, at, batch, ending, initialise, owner, producing, staging};
 use ottla_core::ops::ProduceError;
 use ottla_core::transaction::{EndError, InitError, TransactionCheck, TransactionError};
-use ottla_types::record::{LogRecord, TransactionStatus, TransactionUpdated};
+use ottla_types::record::{LogRecord, TransactionRecord, TransactionStatus, TransactionUpdated};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use std::collections::BTreeSet;
 
@@ -260,7 +260,7 @@ fn t_251_every_field_of_an_id_is_kept() {
     let whole = world.shard.transactions().get("t").unwrap().clone();
     let rows = world.shard.snapshot();
     let row = rows.iter().find_map(|row| match row {
-        LogRecord::TransactionUpdated(updated) => Some(updated),
+        LogRecord::Transactions(TransactionRecord::TransactionUpdated(updated)) => Some(updated),
         _ => None,
     });
     let offset_partitions = vec![ottla_core::offsets_partition("g", 50)];

@@ -5,7 +5,7 @@ use crate::world::{Owner, World, at, batch, claim, owner};
 use ottla_core::offsets_partition;
 use ottla_core::ops::{AddOffsetsToTxn, ProduceError};
 use ottla_core::transaction::{InitError, TransactionCheck, TransactionError, TransactionFilter};
-use ottla_types::record::{BatchPlace, LogRecord, TransactionStatus};
+use ottla_types::record::{BatchPlace, LogRecord, PartitionRecord, TransactionRecord, TransactionStatus};
 use ottla_types::{Millis, Offset, ProducerId};
 
 fn status_of(world: &World, id: &str) -> TransactionStatus {
@@ -193,14 +193,21 @@ fn t_065_the_add_is_in_the_log_before_the_data() {
     assert!(
         matches!(
             kinds.as_slice(),
-            [LogRecord::TransactionUpdated(_), LogRecord::BatchAppended(_), LogRecord::BatchAppended(_)]
+            [
+                LogRecord::Transactions(TransactionRecord::TransactionUpdated(_)),
+                LogRecord::Partitions(PartitionRecord::BatchAppended(_)),
+                LogRecord::Partitions(PartitionRecord::BatchAppended(_))
+            ]
         ),
         "{kinds:?}"
     );
     world.write_in("t", me, at(1, 0), 1).unwrap();
     assert_eq!(world.log.len(), before + 4, "an open transaction costs no more records");
     world.write_in("t", me, at(1, 2), 0).unwrap();
-    assert!(matches!(world.log[before + 4].1, LogRecord::TransactionExtended(_)));
+    assert!(matches!(
+        world.log[before + 4].1,
+        LogRecord::Transactions(TransactionRecord::TransactionExtended(_))
+    ));
 }
 
 #[test]

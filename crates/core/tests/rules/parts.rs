@@ -4,7 +4,7 @@ use crate::support::input;
 use crate::world::{Owner, World, at, plain};
 use ottla_core::catalog::{AlterConfigs, ConfigChange, ConfigOp, ConfigTarget};
 use ottla_core::partition::{Isolation, ReadPlan, Source};
-use ottla_types::record::{LogRecord, LogStartMoved, PartsInstalled, RunPart, StoredBatch};
+use ottla_types::record::{LogRecord, LogStartMoved, PartitionRecord, PartsInstalled, RunPart, StoredBatch};
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
 use proptest::prelude::*;
 
@@ -165,7 +165,7 @@ impl Model {
                     self.run += 1;
                     let record = installing(p0(), &pieces, self.run, usize::from(per_part), None);
                     assert!(self.world.shard.partitions().get(p0()).unwrap().takes(&record));
-                    self.world.append(LogRecord::PartsInstalled(record));
+                    self.world.append(LogRecord::Partitions(PartitionRecord::PartsInstalled(record)));
                 }
             }
             Event::Delete { offset } => {
@@ -331,7 +331,13 @@ fn six_with(configs: &[(&str, &str)]) -> World {
 
 fn rewrite(world: &mut World, from: usize, count: usize, per_part: usize, run: u64) {
     let pieces: Vec<_> = pieces(world, p0()).into_iter().skip(from).take(count).collect();
-    world.append(LogRecord::PartsInstalled(installing(p0(), &pieces, run, per_part, None)));
+    world.append(LogRecord::Partitions(PartitionRecord::PartsInstalled(installing(
+        p0(),
+        &pieces,
+        run,
+        per_part,
+        None,
+    ))));
     world.sync();
 }
 
@@ -387,7 +393,7 @@ fn a_range_that_cuts_something_is_not_taken() {
     assert!(!fits(0, 3, &[(2, 3), (0, 1)]) && !fits(0, 3, &[(0, 4)]) && !fits(4, 5, &[(3, 5)]));
     let before = world.shard.snapshot();
     let record = installing(p0(), &all[2..4], 9, 1, None);
-    world.append(LogRecord::PartsInstalled(record));
+    world.append(LogRecord::Partitions(PartitionRecord::PartsInstalled(record)));
     assert_eq!((world.shard.snapshot(), runs(&world)), (before, vec![(1, 1, 200)]), "without effect");
 }
 
@@ -397,8 +403,8 @@ fn parts_that_nobody_can_read_are_not_taken_in() {
     let late = installing(p0(), &pieces(&world, p0())[..4], 1, 1, None);
     let gone = installing(at(9, 0), &pieces(&world, p0())[..4], 2, 1, None);
     world.delete_before(p0(), 5).unwrap();
-    world.append(LogRecord::PartsInstalled(late));
-    world.append(LogRecord::PartsInstalled(gone));
+    world.append(LogRecord::Partitions(PartitionRecord::PartsInstalled(late)));
+    world.append(LogRecord::Partitions(PartitionRecord::PartsInstalled(gone)));
     // The part that holds the log's start stays whole.
     assert_eq!((bounds(&world)[0], runs(&world)), ((4, 5), vec![(1, 2, 200)]));
     world.delete_topic(1);
@@ -461,7 +467,10 @@ fn deleted_records_inside_a_part_are_not_read() {
     let plan = world.read(p0(), 5, Isolation::Uncommitted).unwrap();
     let [Source::Part { from, to, .. }] = plan.sources[..] else { panic!("{plan:?}") };
     assert_eq!((from, to, plan.most), (Offset(5), Offset(12), 600));
-    world.append(LogRecord::LogStartMoved(LogStartMoved { partition: p0(), log_start: Offset(12) }));
+    world.append(LogRecord::Partitions(PartitionRecord::LogStartMoved(LogStartMoved {
+        partition: p0(),
+        log_start: Offset(12),
+    })));
     assert_eq!(runs(&world), []);
     assert!(!world.shard.partitions().needs_log(LogPosition(0), LogPosition(u64::MAX)));
 }

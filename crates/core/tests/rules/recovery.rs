@@ -8,7 +8,8 @@ use ottla_core::ops::ProduceError;
 use ottla_core::transaction::{InitError, TransactionCheck};
 use ottla_core::{Applied, Input};
 use ottla_types::record::{
-    BatchAppended, BatchPlace, LogRecord, Marker, MarkerAppended, TransactionForgotten, TransactionStatus,
+    BatchAppended, BatchPlace, LogRecord, Marker, MarkerAppended, PartitionRecord, TransactionForgotten,
+    TransactionRecord, TransactionStatus,
 };
 use ottla_types::{LogPosition, Offset, ProducerId};
 
@@ -22,14 +23,14 @@ fn t_58_replay_applies_what_it_would_not_have_taken() {
     let me = owner(7, 3);
     world.write(at(1, 0), batch(me, 5, 1, false)).unwrap();
     let appended = |by: Owner, first, offset| {
-        LogRecord::BatchAppended(BatchAppended {
+        LogRecord::Partitions(PartitionRecord::BatchAppended(BatchAppended {
             partition: at(1, 0),
             base_offset: Offset(offset),
             leader_epoch: 0,
             at: world.now,
             summary: batch(by, first, 1, true),
             payload: bytes::Bytes::new(),
-        })
+        }))
     };
     let marker = Marker {
         commit: false,
@@ -41,12 +42,18 @@ fn t_58_replay_applies_what_it_would_not_have_taken() {
     let records = [
         appended(owner(7, 2), 99, 1),
         appended(owner(7, 3), 1, 2),
-        LogRecord::MarkerAppended(MarkerAppended { partition: at(1, 0), marker, offset: Offset(3) }),
-        LogRecord::TransactionForgotten(TransactionForgotten { transactional_id: "never".to_owned() }),
-        LogRecord::ProducersExpired(ottla_types::record::ProducersExpired {
+        LogRecord::Partitions(PartitionRecord::MarkerAppended(MarkerAppended {
+            partition: at(1, 0),
+            marker,
+            offset: Offset(3),
+        })),
+        LogRecord::Transactions(TransactionRecord::TransactionForgotten(TransactionForgotten {
+            transactional_id: "never".to_owned(),
+        })),
+        LogRecord::Partitions(PartitionRecord::ProducersExpired(ottla_types::record::ProducersExpired {
             partition: at(9, 9),
             producers: vec![ProducerId(4)],
-        }),
+        })),
     ];
     records.iter().for_each(|record| world.shard.apply(nowhere(), record));
     assert_eq!(world.shard.partitions().get(at(1, 0)).unwrap().next_offset(), Offset(4));

@@ -5,7 +5,7 @@ use crate::world::{World, at, batch, ending, owner, plain, producing};
 use ottla_core::ops::{ProduceError, TxnMarker, WriteTxnMarkers};
 use ottla_core::transaction::TransactionCheck::{Add, Verify};
 use ottla_types::Offset;
-use ottla_types::record::{LogRecord, ProducerState};
+use ottla_types::record::{LogRecord, ProducerState, TransactionRecord};
 
 fn producer(world: &World) -> ProducerState {
     world.shard.partitions().get(at(1, 0)).unwrap().producers().next().unwrap().clone()
@@ -143,7 +143,9 @@ fn t_121_a_marker_carries_the_one_coordinators_epoch() {
     world.restart();
     assert_eq!(producer(&world).coordinator_epoch, 0);
     let epochs = world.log.iter().filter_map(|(_, record)| match record {
-        LogRecord::TransactionEnded(ended) => Some(ended.marker.coordinator_epoch),
+        LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => {
+            Some(ended.marker.coordinator_epoch)
+        }
         _ => None,
     });
     assert_eq!(epochs.collect::<Vec<_>>(), [0]);

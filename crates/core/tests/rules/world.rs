@@ -15,7 +15,7 @@ use ottla_core::transaction::{
     End, EndError, InitError, TransactionCheck, TransactionClaim, TransactionError,
 };
 use ottla_core::{Applied, Effect, Effects, Input, Refused, Shard};
-use ottla_types::record::LogRecord;
+use ottla_types::record::{LogRecord, PartitionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
     TopicPartition,
@@ -141,7 +141,7 @@ impl World {
         let mut payload = position;
         self.end += 64;
         let mut record = record;
-        if let LogRecord::BatchAppended(appended) = &mut record {
+        if let LogRecord::Partitions(PartitionRecord::BatchAppended(appended)) = &mut record {
             payload = LogPosition(self.end);
             self.end += u64::from(appended.summary.size);
             appended.payload = Bytes::new();

@@ -9,7 +9,7 @@ use crate::world::{STARTS, World, at};
 use ottla_core::ops::{Appended, MarkerError, ProduceError, TxnMarker, WriteTxnMarkers};
 use ottla_core::{Input, Refused};
 use ottla_types::ProducerEpoch;
-use ottla_types::record::{LogRecord, ProducerState};
+use ottla_types::record::{LogRecord, PartitionRecord, ProducerState};
 
 /// How the epoch of a batch or marker relates to the partition's, or to the owner's if the partition knows none.
 const EPOCHS: [(&str, i16); 3] = [("older", -1), ("same", 0), ("newer", 1)];
@@ -261,7 +261,8 @@ fn play_marker(scene: &Scene, row: &Row, cell: &str, (by, bumped): (i16, bool), 
         }
         _ => assert_eq!(result, Ok(()), "{name}"),
     }
-    let written = matches!(world.log.last().unwrap().1, LogRecord::MarkerAppended(_));
+    let written =
+        matches!(world.log.last().unwrap().1, LogRecord::Partitions(PartitionRecord::MarkerAppended(_)));
     assert_eq!(written, cell == "ok", "{name}");
     let now = knowledge(&world, producer_id);
     if written {

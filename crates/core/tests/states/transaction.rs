@@ -10,7 +10,7 @@ use crate::transaction::reach::{GROUP, ID, STATES, Scene, State, reach};
 use crate::transaction::said::{Said, known, send_sequence};
 use crate::world::{STARTS, Start, World, at};
 use ottla_core::offsets::Fetched;
-use ottla_types::record::{LogRecord, TransactionState, TransactionStatus};
+use ottla_types::record::{LogRecord, TransactionRecord, TransactionState, TransactionStatus};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 
 /// The epochs of the owner before the event: both ends, and an ordinary one that is the last but one.
@@ -216,7 +216,10 @@ impl Play<'_> {
             let expected = i64::from(sent == Some(number)) + i64::from(ended && number == 0);
             assert_eq!(grown, expected, "{}: partition {number}", self.name);
         }
-        let LogRecord::TransactionEnded(end) = &world.log.last().unwrap().1 else { return };
+        let LogRecord::Transactions(TransactionRecord::TransactionEnded(end)) = &world.log.last().unwrap().1
+        else {
+            return;
+        };
         if ended {
             let commit = matches!(self.event, Event::Ask(ask, _) if ask.commits());
             let state = known.unwrap().state();

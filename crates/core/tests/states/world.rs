@@ -4,7 +4,10 @@ use crate::support::{Answer, Tickets};
 use bytes::Bytes;
 use ottla_core::config::Settings;
 use ottla_core::{Applied, Effect, Effects, Input, Shard, TicketId};
-use ottla_types::record::{LogRecord, TopicCreated, TransactionStatus};
+use ottla_types::record::{
+    CatalogRecord, LogRecord, OffsetRecord, PartitionRecord, TopicCreated, TransactionRecord,
+    TransactionStatus,
+};
 use ottla_types::{LogPosition, Millis, TopicId, TopicPartition};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -58,7 +61,7 @@ impl World {
             configs: vec![],
             at: world.now,
         };
-        world.append(LogRecord::TopicCreated(created));
+        world.append(LogRecord::Catalog(CatalogRecord::TopicCreated(created)));
         world
     }
 
@@ -90,7 +93,7 @@ impl World {
         let position = LogPosition(self.end);
         let mut payload = position;
         self.end += 64;
-        if let LogRecord::BatchAppended(appended) = &mut record {
+        if let LogRecord::Partitions(PartitionRecord::BatchAppended(appended)) = &mut record {
             payload = LogPosition(self.end);
             self.end += u64::from(appended.summary.size);
             appended.payload = Bytes::new();
@@ -202,7 +205,7 @@ fn check_whole(shard: &Shard) {
         }
     }
     for row in shard.snapshot() {
-        if let LogRecord::StagedRestored(staged) = row {
+        if let LogRecord::Offsets(OffsetRecord::StagedRestored(staged)) = row {
             let holder = open.get(&staged.producer_id);
             assert!(holder.is_some_and(|holder| !holder.offset_partitions().is_empty()), "{staged:?} hangs");
         }
@@ -219,11 +222,13 @@ fn check_offsets(log: &[(Applied, LogRecord)]) {
     };
     for (_, record) in log {
         match record {
-            LogRecord::BatchAppended(batch) => {
+            LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
                 take(batch.partition, batch.base_offset.0, i64::from(batch.summary.record_count));
             }
-            LogRecord::MarkerAppended(marker) => take(marker.partition, marker.offset.0, 1),
-            LogRecord::TransactionEnded(ended) => {
+            LogRecord::Partitions(PartitionRecord::MarkerAppended(marker)) => {
+                take(marker.partition, marker.offset.0, 1)
+            }
+            LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => {
                 ended.partitions.iter().for_each(|(at, offset)| take(*at, offset.0, 1));
             }
             _ => {}

@@ -21,26 +21,41 @@ pub(crate) mod tests {
     use super::*;
     use crate::record::tests::{any_configs, any_millis, any_topic, round_trip};
     use ottla_types::ProducerId;
-    use ottla_types::record::LogRecord;
+    use ottla_types::record::{CatalogRecord, LogRecord, TransactionRecord};
     use proptest::prelude::*;
 
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
         prop_oneof![
-            ".{0,22}".prop_map(|cluster_id| LogRecord::ClusterCreated(ClusterCreated { cluster_id })),
+            ".{0,22}".prop_map(|cluster_id| LogRecord::Catalog(CatalogRecord::ClusterCreated(
+                ClusterCreated { cluster_id }
+            ))),
             (any_topic(), ".{0,20}", any::<i32>(), any_configs(), any_millis()).prop_map(
                 |(id, name, partitions, configs, at)| {
-                    LogRecord::TopicCreated(TopicCreated { id, name, partitions, configs, at })
+                    LogRecord::Catalog(CatalogRecord::TopicCreated(TopicCreated {
+                        id,
+                        name,
+                        partitions,
+                        configs,
+                        at,
+                    }))
                 }
             ),
-            (any_topic(), any_millis()).prop_map(|(id, at)| LogRecord::TopicDeleted(TopicDeleted { id, at })),
+            (any_topic(), any_millis()).prop_map(|(id, at)| LogRecord::Catalog(CatalogRecord::TopicDeleted(
+                TopicDeleted { id, at }
+            ))),
             (any_topic(), any::<i32>()).prop_map(|(id, partitions)| {
-                LogRecord::PartitionsAdded(PartitionsAdded { id, partitions })
+                LogRecord::Catalog(CatalogRecord::PartitionsAdded(PartitionsAdded { id, partitions }))
             }),
-            (any_topic(), any_configs())
-                .prop_map(|(id, configs)| LogRecord::TopicConfigured(TopicConfigured { id, configs })),
-            any_configs().prop_map(|configs| LogRecord::BrokerConfigured(BrokerConfigured { configs })),
+            (any_topic(), any_configs()).prop_map(|(id, configs)| LogRecord::Catalog(
+                CatalogRecord::TopicConfigured(TopicConfigured { id, configs })
+            )),
+            any_configs().prop_map(|configs| LogRecord::Catalog(CatalogRecord::BrokerConfigured(
+                BrokerConfigured { configs }
+            ))),
             any::<i64>().prop_map(|next| {
-                LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(next) })
+                LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(ProducerIdsReserved {
+                    next: ProducerId(next),
+                }))
             }),
         ]
     }

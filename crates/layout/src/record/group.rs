@@ -1,14 +1,14 @@
 //! Classic groups: a completed generation, a deletion.
 
 use super::field::fields;
-use ottla_types::record::{GroupDeleted, GroupMember, GroupUpdated};
+use ottla_types::record::{ClassicGroupUpdated, ClassicMember, GroupDeleted};
 
 fields! {
-    GroupMember {
+    ClassicMember {
         member_id, instance_id, client_id, client_host, rebalance_timeout, session_timeout,
         protocols, assignment,
     }
-    GroupUpdated { group_id, generation, protocol_type, protocol, leader, members, at }
+    ClassicGroupUpdated { group_id, generation, protocol_type, protocol, leader, members, at }
     GroupDeleted { group_id }
 }
 
@@ -16,15 +16,15 @@ fields! {
 pub(crate) mod tests {
     use super::*;
     use crate::record::tests::{any_bytes, any_millis, few, round_trip};
-    use ottla_types::record::LogRecord;
+    use ottla_types::record::{GroupRecord, LogRecord};
     use proptest::option;
     use proptest::prelude::*;
 
-    fn any_member() -> impl Strategy<Value = GroupMember> {
+    fn any_member() -> impl Strategy<Value = ClassicMember> {
         let client = (".{0,8}", ".{0,8}", any_millis(), any_millis());
         let protocols = few((".{0,8}", any_bytes()));
         (".{0,8}", option::of(".{0,8}"), client, protocols, any_bytes()).prop_map(
-            |(member_id, instance_id, client, protocols, assignment)| GroupMember {
+            |(member_id, instance_id, client, protocols, assignment)| ClassicMember {
                 member_id,
                 instance_id,
                 client_id: client.0,
@@ -42,7 +42,7 @@ pub(crate) mod tests {
         prop_oneof![
             (".{0,8}", any::<i32>(), names, few(any_member()), any_millis()).prop_map(
                 |(group_id, generation, (protocol_type, protocol, leader), members, at)| {
-                    LogRecord::GroupUpdated(GroupUpdated {
+                    LogRecord::Groups(GroupRecord::ClassicUpdated(ClassicGroupUpdated {
                         group_id,
                         generation,
                         protocol_type,
@@ -50,10 +50,10 @@ pub(crate) mod tests {
                         leader,
                         members,
                         at,
-                    })
+                    }))
                 }
             ),
-            ".{0,8}".prop_map(|group_id| LogRecord::GroupDeleted(GroupDeleted { group_id })),
+            ".{0,8}".prop_map(|group_id| LogRecord::Groups(GroupRecord::Deleted(GroupDeleted { group_id }))),
         ]
     }
 

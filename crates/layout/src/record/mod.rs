@@ -17,14 +17,16 @@ pub(crate) use field::Reader;
 
 use crate::explain::Said;
 use field::Field;
-use ottla_types::record::LogRecord;
+use ottla_types::record::{
+    CatalogRecord, GroupRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord,
+};
 
-/// Every kind of record with its frozen tag and the version that is written.
+/// Every kind of record with its frozen tag, the version that is written, its frozen name, and its place in [`LogRecord`].
 macro_rules! kinds {
-    ($($tag:literal $version:literal $kind:ident;)*) => {
+    ($($tag:literal $version:literal $name:ident = $machine:ident $(($record:ident::$kind:ident))?;)*) => {
         fn put(record: &LogRecord, out: &mut Vec<u8>) {
             match record {
-                $(LogRecord::$kind(fields) => {
+                $(kinds!(@place fields $machine $($record $kind)?) => {
                     out.extend([$tag, $version]);
                     fields.put(out);
                 })*
@@ -33,46 +35,52 @@ macro_rules! kinds {
 
         fn take(tag: u8, version: u8, input: &mut Reader<'_>) -> Result<LogRecord, DecodeError> {
             match (tag, version) {
-                $(($tag, $version) => Field::take(input).map(LogRecord::$kind),)*
+                $(($tag, $version) => {
+                    Field::take(input).map(|fields| kinds!(@place fields $machine $($record $kind)?))
+                })*
                 (kind, version) => Err(DecodeError::Unknown { kind, version }),
             }
         }
 
         /// Tag and name of every kind of record, by tag.
-        pub const KINDS: &[(u8, &str)] = &[$(($tag, stringify!($kind))),*];
+        pub const KINDS: &[(u8, &str)] = &[$(($tag, stringify!($name))),*];
+    };
+    (@place $fields:ident $machine:ident) => { LogRecord::$machine($fields) };
+    (@place $fields:ident $machine:ident $record:ident $kind:ident) => {
+        LogRecord::$machine($record::$kind($fields))
     };
 }
 
 kinds! {
-    1 0 ClusterCreated;
-    2 0 TopicCreated;
-    3 0 TopicDeleted;
-    4 0 PartitionsAdded;
-    5 0 TopicConfigured;
-    6 0 BrokerConfigured;
-    7 0 ProducerIdsReserved;
-    16 0 BatchAppended;
-    17 0 MarkerAppended;
-    18 0 LogStartMoved;
-    19 0 ProducersExpired;
-    20 0 PartsInstalled;
-    32 0 TransactionUpdated;
-    33 0 TransactionExtended;
-    34 0 TransactionEnded;
-    35 0 TransactionForgotten;
-    48 0 GroupUpdated;
-    49 0 GroupDeleted;
-    64 0 OffsetsCommitted;
-    65 0 OffsetsStaged;
-    66 0 OffsetsDeleted;
-    80 0 PartitionRestored;
-    81 0 BatchesRestored;
-    82 0 ProducerRestored;
-    83 0 AbortedRestored;
-    84 0 OffsetsRestored;
-    85 0 StagedRestored;
-    86 0 PartsRestored;
-    87 0 SnapshotReached;
+    1 0 ClusterCreated = Catalog(CatalogRecord::ClusterCreated);
+    2 0 TopicCreated = Catalog(CatalogRecord::TopicCreated);
+    3 0 TopicDeleted = Catalog(CatalogRecord::TopicDeleted);
+    4 0 PartitionsAdded = Catalog(CatalogRecord::PartitionsAdded);
+    5 0 TopicConfigured = Catalog(CatalogRecord::TopicConfigured);
+    6 0 BrokerConfigured = Catalog(CatalogRecord::BrokerConfigured);
+    7 0 ProducerIdsReserved = Transactions(TransactionRecord::ProducerIdsReserved);
+    16 0 BatchAppended = Partitions(PartitionRecord::BatchAppended);
+    17 0 MarkerAppended = Partitions(PartitionRecord::MarkerAppended);
+    18 0 LogStartMoved = Partitions(PartitionRecord::LogStartMoved);
+    19 0 ProducersExpired = Partitions(PartitionRecord::ProducersExpired);
+    20 0 PartsInstalled = Partitions(PartitionRecord::PartsInstalled);
+    32 0 TransactionUpdated = Transactions(TransactionRecord::TransactionUpdated);
+    33 0 TransactionExtended = Transactions(TransactionRecord::TransactionExtended);
+    34 0 TransactionEnded = Transactions(TransactionRecord::TransactionEnded);
+    35 0 TransactionForgotten = Transactions(TransactionRecord::TransactionForgotten);
+    48 0 GroupUpdated = Groups(GroupRecord::ClassicUpdated);
+    49 0 GroupDeleted = Groups(GroupRecord::Deleted);
+    64 0 OffsetsCommitted = Offsets(OffsetRecord::OffsetsCommitted);
+    65 0 OffsetsStaged = Offsets(OffsetRecord::OffsetsStaged);
+    66 0 OffsetsDeleted = Offsets(OffsetRecord::OffsetsDeleted);
+    80 0 PartitionRestored = Partitions(PartitionRecord::PartitionRestored);
+    81 0 BatchesRestored = Partitions(PartitionRecord::BatchesRestored);
+    82 0 ProducerRestored = Partitions(PartitionRecord::ProducerRestored);
+    83 0 AbortedRestored = Partitions(PartitionRecord::AbortedRestored);
+    84 0 OffsetsRestored = Offsets(OffsetRecord::OffsetsRestored);
+    85 0 StagedRestored = Offsets(OffsetRecord::StagedRestored);
+    86 0 PartsRestored = Partitions(PartitionRecord::PartsRestored);
+    87 0 SnapshotReached = SnapshotReached;
 }
 
 /// Appends a record's tag, version and fields to `out` and returns the bytes that follow them in the entry: those of a batch,
@@ -82,7 +90,7 @@ kinds! {
 pub fn encode<'a>(record: &'a LogRecord, out: &mut Vec<u8>) -> &'a [u8] {
     put(record, out);
     match record {
-        LogRecord::BatchAppended(batch) => &batch.payload,
+        LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => &batch.payload,
         _ => &[],
     }
 }
@@ -119,7 +127,9 @@ pub fn decode(entry: &[u8]) -> Result<Decoded, DecodeError> {
     let mut input = Reader::new(entry);
     let record = read(&mut input)?;
     let payload = match &record {
-        LogRecord::BatchAppended(batch) => Some(entry.len() - batch.summary.size as usize),
+        LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
+            Some(entry.len() - batch.summary.size as usize)
+        }
         _ => None,
     };
     Ok(Decoded { record, payload })

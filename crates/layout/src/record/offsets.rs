@@ -20,7 +20,7 @@ pub(crate) mod tests {
     use crate::record::tests::{
         any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few, round_trip,
     };
-    use ottla_types::record::LogRecord;
+    use ottla_types::record::{LogRecord, OffsetRecord};
     use proptest::prelude::*;
 
     fn any_committed() -> impl Strategy<Value = CommittedOffset> {
@@ -34,21 +34,30 @@ pub(crate) mod tests {
         let placed = || few((any_partition(), any_committed(), any_position()));
         prop_oneof![
             (".{0,8}", offsets()).prop_map(|(group_id, offsets)| {
-                LogRecord::OffsetsCommitted(OffsetsCommitted { group_id, offsets })
+                LogRecord::Offsets(OffsetRecord::OffsetsCommitted(OffsetsCommitted { group_id, offsets }))
             }),
             (".{0,8}", any_producer(), any_epoch(), offsets()).prop_map(
                 |(group_id, producer_id, producer_epoch, offsets)| {
-                    LogRecord::OffsetsStaged(OffsetsStaged { group_id, producer_id, producer_epoch, offsets })
+                    LogRecord::Offsets(OffsetRecord::OffsetsStaged(OffsetsStaged {
+                        group_id,
+                        producer_id,
+                        producer_epoch,
+                        offsets,
+                    }))
                 }
             ),
             (".{0,8}", few(any_partition())).prop_map(|(group_id, partitions)| {
-                LogRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions })
+                LogRecord::Offsets(OffsetRecord::OffsetsDeleted(OffsetsDeleted { group_id, partitions }))
             }),
             (".{0,8}", placed()).prop_map(|(group_id, offsets)| {
-                LogRecord::OffsetsRestored(OffsetsRestored { group_id, offsets })
+                LogRecord::Offsets(OffsetRecord::OffsetsRestored(OffsetsRestored { group_id, offsets }))
             }),
             (".{0,8}", any_producer(), placed()).prop_map(|(group_id, producer_id, offsets)| {
-                LogRecord::StagedRestored(StagedRestored { group_id, producer_id, offsets })
+                LogRecord::Offsets(OffsetRecord::StagedRestored(StagedRestored {
+                    group_id,
+                    producer_id,
+                    offsets,
+                }))
             }),
         ]
     }

@@ -86,7 +86,7 @@ pub(crate) mod tests {
     use crate::record::tests::{
         any_epoch, any_millis, any_offset, any_partition, any_producer, few, round_trip,
     };
-    use ottla_types::record::LogRecord;
+    use ottla_types::record::{LogRecord, PartitionRecord};
     use ottla_types::{Millis, Offset};
     use proptest::prelude::*;
 
@@ -162,21 +162,33 @@ pub(crate) mod tests {
 
     pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
         prop_oneof![
-            any_batch().prop_map(LogRecord::BatchAppended),
+            any_batch().prop_map(LogRecord::from),
             (any_partition(), any_marker(), any_offset()).prop_map(|(partition, marker, offset)| {
-                LogRecord::MarkerAppended(MarkerAppended { partition, marker, offset })
+                LogRecord::Partitions(PartitionRecord::MarkerAppended(MarkerAppended {
+                    partition,
+                    marker,
+                    offset,
+                }))
             }),
             (any_partition(), any_offset()).prop_map(|(partition, log_start)| {
-                LogRecord::LogStartMoved(LogStartMoved { partition, log_start })
+                LogRecord::Partitions(PartitionRecord::LogStartMoved(LogStartMoved { partition, log_start }))
             }),
             (any_partition(), proptest::collection::vec(any_producer(), 0..5)).prop_map(
                 |(partition, producers)| {
-                    LogRecord::ProducersExpired(ProducersExpired { partition, producers })
+                    LogRecord::Partitions(PartitionRecord::ProducersExpired(ProducersExpired {
+                        partition,
+                        producers,
+                    }))
                 }
             ),
             (any_partition(), any_offset(), any_offset(), few(any_part())).prop_map(
                 |(partition, from, to, parts)| {
-                    LogRecord::PartsInstalled(PartsInstalled { partition, from, to, parts })
+                    LogRecord::Partitions(PartitionRecord::PartsInstalled(PartsInstalled {
+                        partition,
+                        from,
+                        to,
+                        parts,
+                    }))
                 }
             ),
         ]

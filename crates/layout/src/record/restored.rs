@@ -92,7 +92,7 @@ pub(crate) mod tests {
         any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, any_topic, few,
         round_trip,
     };
-    use ottla_types::record::LogRecord;
+    use ottla_types::record::{LogRecord, PartitionRecord};
     use proptest::option;
     use proptest::prelude::*;
 
@@ -158,19 +158,32 @@ pub(crate) mod tests {
         );
         prop_oneof![
             (any_partition(), any_offset(), any_offset()).prop_map(|(partition, log_start, next_offset)| {
-                LogRecord::PartitionRestored(PartitionRestored { partition, log_start, next_offset })
+                LogRecord::Partitions(PartitionRecord::PartitionRestored(PartitionRestored {
+                    partition,
+                    log_start,
+                    next_offset,
+                }))
             }),
             (any_partition(), few(any_stored())).prop_map(|(partition, batches)| {
-                LogRecord::BatchesRestored(BatchesRestored { partition, batches })
+                LogRecord::Partitions(PartitionRecord::BatchesRestored(BatchesRestored {
+                    partition,
+                    batches,
+                }))
             }),
             (any_partition(), any_state()).prop_map(|(partition, state)| {
-                LogRecord::ProducerRestored(ProducerRestored { partition, state })
+                LogRecord::Partitions(PartitionRecord::ProducerRestored(ProducerRestored {
+                    partition,
+                    state,
+                }))
             }),
             (any_partition(), few(aborted)).prop_map(|(partition, aborted)| {
-                LogRecord::AbortedRestored(AbortedRestored { partition, aborted })
+                LogRecord::Partitions(PartitionRecord::AbortedRestored(AbortedRestored {
+                    partition,
+                    aborted,
+                }))
             }),
             (any_partition(), few(any_part())).prop_map(|(partition, parts)| {
-                LogRecord::PartsRestored(PartsRestored { partition, parts })
+                LogRecord::Partitions(PartitionRecord::PartsRestored(PartsRestored { partition, parts }))
             }),
             any_unit().prop_map(|unit| LogRecord::SnapshotReached(SnapshotReached { unit })),
         ]

@@ -2,7 +2,7 @@
 
 use super::*;
 use bytes::Bytes;
-use ottla_types::record::BatchAppended;
+use ottla_types::record::{BatchAppended, PartitionRecord};
 use ottla_types::{LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -70,9 +70,12 @@ pub(crate) fn round_trip(record: &LogRecord) -> Result<(), TestCaseError> {
     let entry = entry_of(record);
     let decoded = decode(&entry).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let found = match decoded.record {
-        LogRecord::BatchAppended(batch) => {
+        LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
             let at = decoded.payload.ok_or_else(|| TestCaseError::fail("no payload"))?;
-            LogRecord::BatchAppended(BatchAppended { payload: entry[at..].to_vec().into(), ..batch })
+            LogRecord::Partitions(PartitionRecord::BatchAppended(BatchAppended {
+                payload: entry[at..].to_vec().into(),
+                ..batch
+            }))
         }
         other => other,
     };

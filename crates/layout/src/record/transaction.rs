@@ -51,7 +51,7 @@ pub(crate) mod tests {
     use crate::record::tests::{
         any_epoch, any_millis, any_offset, any_partition, any_producer, few, round_trip,
     };
-    use ottla_types::record::LogRecord;
+    use ottla_types::record::{LogRecord, TransactionRecord};
     use proptest::prelude::*;
 
     fn any_state() -> impl Strategy<Value = TransactionState> {
@@ -81,26 +81,36 @@ pub(crate) mod tests {
         prop_oneof![
             (any_state(), few(any_partition()), few(any::<i32>())).prop_map(
                 |(state, partitions, offset_partitions)| {
-                    LogRecord::TransactionUpdated(TransactionUpdated { state, partitions, offset_partitions })
+                    LogRecord::Transactions(TransactionRecord::TransactionUpdated(TransactionUpdated {
+                        state,
+                        partitions,
+                        offset_partitions,
+                    }))
                 }
             ),
             (".{0,12}", few(any_partition()), few(any::<i32>()), any_millis()).prop_map(
                 |(transactional_id, partitions, offset_partitions, at)| {
-                    LogRecord::TransactionExtended(TransactionExtended {
+                    LogRecord::Transactions(TransactionRecord::TransactionExtended(TransactionExtended {
                         transactional_id,
                         partitions,
                         offset_partitions,
                         at,
-                    })
+                    }))
                 }
             ),
             (any_state(), any_marker(), few((any_partition(), any_offset()))).prop_map(
                 |(state, marker, partitions)| {
-                    LogRecord::TransactionEnded(TransactionEnded { state, marker, partitions })
+                    LogRecord::Transactions(TransactionRecord::TransactionEnded(TransactionEnded {
+                        state,
+                        marker,
+                        partitions,
+                    }))
                 }
             ),
             ".{0,12}".prop_map(|transactional_id| {
-                LogRecord::TransactionForgotten(TransactionForgotten { transactional_id })
+                LogRecord::Transactions(TransactionRecord::TransactionForgotten(TransactionForgotten {
+                    transactional_id,
+                }))
             }),
         ]
     }

@@ -126,7 +126,7 @@ impl World {
         }
         let payload = builder.build().unwrap();
         let header = BatchHeader::parse(&payload).unwrap();
-        self.append(LogRecord::BatchAppended(BatchAppended {
+        self.append(LogRecord::Partitions(PartitionRecord::BatchAppended(BatchAppended {
             partition: at,
             base_offset: Offset(base),
             leader_epoch: 0,
@@ -145,7 +145,7 @@ impl World {
                 control: false,
             },
             payload: Bytes::from(payload.to_vec()),
-        }));
+        })));
         self.next.insert(at, base + records);
     }
 
@@ -153,7 +153,13 @@ impl World {
         // The records are of long ago, and should stay.
         let configs = vec![("retention.ms".to_owned(), "-1".to_owned())];
         let (name, at) = (name.to_owned(), Millis(self.time));
-        self.append(LogRecord::TopicCreated(TopicCreated { id, name, partitions, configs, at }));
+        self.append(LogRecord::Catalog(CatalogRecord::TopicCreated(TopicCreated {
+            id,
+            name,
+            partitions,
+            configs,
+            at,
+        })));
     }
 
     /// A committed transaction of one record on orders-0.
@@ -170,15 +176,15 @@ impl World {
             started: Millis(self.time),
             updated: Millis(self.time),
         };
-        self.append(LogRecord::TransactionUpdated(TransactionUpdated {
+        self.append(LogRecord::Transactions(TransactionRecord::TransactionUpdated(TransactionUpdated {
             state: state.clone(),
             partitions: vec![at],
             offset_partitions: Vec::new(),
-        }));
+        })));
         self.batch(at, 1, Compression::None, Some(7));
         state.status = TransactionStatus::CompleteCommit;
         let offset = self.next[&at];
-        self.append(LogRecord::TransactionEnded(TransactionEnded {
+        self.append(LogRecord::Transactions(TransactionRecord::TransactionEnded(TransactionEnded {
             marker: Marker {
                 commit: true,
                 producer_id: ProducerId(7),
@@ -188,7 +194,7 @@ impl World {
             },
             state,
             partitions: vec![(at, Offset(offset))],
-        }));
+        })));
         self.next.insert(at, offset + 1);
     }
 
@@ -200,10 +206,10 @@ impl World {
             at: Millis(self.time),
         };
         let offsets = vec![(partition(LETTERS, 0), offset)];
-        self.append(LogRecord::OffsetsCommitted(OffsetsCommitted {
+        self.append(LogRecord::Offsets(OffsetRecord::OffsetsCommitted(OffsetsCommitted {
             group_id: "readers".to_owned(),
             offsets,
-        }));
+        })));
     }
 
     /// Everything that is in the log goes into a run.
@@ -237,7 +243,9 @@ impl World {
             installed.push(PartsInstalled { partition: at, from, to, parts });
         }
         run.finish().unwrap();
-        installed.into_iter().for_each(|one| self.append(LogRecord::PartsInstalled(one)));
+        installed
+            .into_iter()
+            .for_each(|one| self.append(LogRecord::Partitions(PartitionRecord::PartsInstalled(one))));
         self.flush();
     }
 
@@ -272,7 +280,7 @@ pub(crate) fn make_without_runs(folder: &Path, rounds: u32) {
 fn make_as(folder: &Path, rounds: u32, runs: bool) {
     let mut world = World::open(folder);
     let cluster_id = "AAAAAAAAAAAAAAAAAAAAAA".to_owned();
-    world.append(LogRecord::ClusterCreated(ClusterCreated { cluster_id }));
+    world.append(LogRecord::Catalog(CatalogRecord::ClusterCreated(ClusterCreated { cluster_id })));
     world.topic(LETTERS, "letters", 2);
     world.topic(ORDERS, "orders", 1);
     world.flush();

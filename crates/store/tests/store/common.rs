@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ottla_store::testing::FaultMedium;
 use ottla_store::{Appended, Hooks, Log, Medium, OpenError, Opened, Options, Replayed};
-use ottla_types::record::{BatchAppended, GroupDeleted, LogRecord};
+use ottla_types::record::{BatchAppended, GroupDeleted, GroupRecord, LogRecord, PartitionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
     TopicPartition,
@@ -24,7 +24,7 @@ pub(crate) fn quiet() -> Options {
 
 /// A small record with a number in it.
 pub(crate) fn small(number: u64) -> LogRecord {
-    LogRecord::GroupDeleted(GroupDeleted { group_id: format!("group-{number}") })
+    LogRecord::Groups(GroupRecord::Deleted(GroupDeleted { group_id: format!("group-{number}") }))
 }
 
 /// A batch of `size` bytes that tell its number.
@@ -33,7 +33,7 @@ pub(crate) fn batch(number: u64, size: usize) -> LogRecord {
     for (place, byte) in payload[43..].iter_mut().zip(number.to_le_bytes()) {
         *place = byte;
     }
-    LogRecord::BatchAppended(BatchAppended {
+    LogRecord::Partitions(PartitionRecord::BatchAppended(BatchAppended {
         partition: TopicPartition { topic: TopicId::ZERO, partition: 0 },
         base_offset: Offset(number as i64),
         leader_epoch: 3,
@@ -52,12 +52,12 @@ pub(crate) fn batch(number: u64, size: usize) -> LogRecord {
             control: false,
         },
         payload: payload.into(),
-    })
+    }))
 }
 
 /// The bytes that should be stored for a batch.
 pub(crate) fn stored(record: &LogRecord) -> Bytes {
-    let LogRecord::BatchAppended(batch) = record else {
+    let LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) = record else {
         return Bytes::new();
     };
     let mut bytes = batch.payload.to_vec();
@@ -68,8 +68,11 @@ pub(crate) fn stored(record: &LogRecord) -> Bytes {
 /// A record as replay shows it: without batch bytes.
 pub(crate) fn bare(record: &LogRecord) -> LogRecord {
     match record {
-        LogRecord::BatchAppended(batch) => {
-            LogRecord::BatchAppended(BatchAppended { payload: Bytes::new(), ..batch.clone() })
+        LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
+            LogRecord::Partitions(PartitionRecord::BatchAppended(BatchAppended {
+                payload: Bytes::new(),
+                ..batch.clone()
+            }))
         }
         other => other.clone(),
     }
@@ -78,8 +81,10 @@ pub(crate) fn bare(record: &LogRecord) -> LogRecord {
 /// A record as a snapshot of these tests holds it: batches have no rows of their own kind.
 pub(crate) fn row(record: &LogRecord) -> LogRecord {
     match record {
-        LogRecord::BatchAppended(batch) => {
-            LogRecord::GroupDeleted(GroupDeleted { group_id: format!("batch-{}", batch.base_offset.0) })
+        LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
+            LogRecord::Groups(GroupRecord::Deleted(GroupDeleted {
+                group_id: format!("batch-{}", batch.base_offset.0),
+            }))
         }
         other => other.clone(),
     }

@@ -8,7 +8,7 @@ use ottla_store::{
     Replayed, Room, SnapshotFailure,
 };
 use ottla_types::LogPosition;
-use ottla_types::record::LogRecord;
+use ottla_types::record::{LogRecord, PartitionRecord};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
@@ -186,11 +186,15 @@ fn a_record_beyond_half_a_segment_is_refused_and_one_of_half_a_segment_is_not() 
 fn a_batch_that_lies_about_its_size_is_refused() {
     let medium = FaultMedium::new(1);
     let (mut opened, _) = open(&medium, quiet()).unwrap();
-    let ottla_types::record::LogRecord::BatchAppended(mut lying) = batch(1, 100) else {
+    let ottla_types::record::LogRecord::Partitions(PartitionRecord::BatchAppended(mut lying)) = batch(1, 100)
+    else {
         unreachable!("a batch");
     };
     lying.summary.size = 99;
-    let error = opened.log.append(&ottla_types::record::LogRecord::BatchAppended(lying)).unwrap_err();
+    let error = opened
+        .log
+        .append(&ottla_types::record::LogRecord::Partitions(PartitionRecord::BatchAppended(lying)))
+        .unwrap_err();
     assert_eq!(error, AppendError::Inconsistent { summary: 99, batch: 100 });
 }
 

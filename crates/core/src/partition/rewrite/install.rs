@@ -4,7 +4,7 @@ use crate::effect::Effects;
 use crate::partition::Partition;
 use crate::partition::index::size;
 use crate::shard::Shard;
-use ottla_types::record::{LogRecord, PartsInstalled, RunPart};
+use ottla_types::record::{PartsInstalled, RunPart};
 use ottla_types::{Offset, TopicPartition};
 
 /// Parts that were written, to be taken in.
@@ -35,7 +35,7 @@ impl Shard {
         for install in ask.installs {
             let partition = self.partitions.get(install.partition);
             if let Some(installed) = partition.and_then(|partition| fit(partition, install)) {
-                out.append(LogRecord::PartsInstalled(installed));
+                out.append(installed);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::world::{World, at};
 use ottla_core::Input;
 use ottla_core::offsets::Fetched;
 use ottla_core::partition::Isolation;
-use ottla_types::record::{LogRecord, ProducerIdsReserved};
+use ottla_types::record::{LogRecord, PartitionRecord, ProducerIdsReserved, TransactionRecord};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -164,8 +164,10 @@ impl Client {
     fn new(life: Life) -> Client {
         let mut world = World::new();
         let pair = (ProducerId(7), ProducerEpoch(life.epoch));
-        world.append(LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(1000) }));
-        world.append(LogRecord::TransactionUpdated(used(pair)));
+        world.append(LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(ProducerIdsReserved {
+            next: ProducerId(1000),
+        })));
+        world.append(LogRecord::Transactions(TransactionRecord::TransactionUpdated(used(pair))));
         Client {
             life,
             world,
@@ -278,7 +280,7 @@ impl Client {
             let read = partition.read(Offset(0), 1 << 20, true, Isolation::Committed).unwrap();
             assert_eq!(read.last_stable, partition.next_offset(), "partition {number} hangs");
             for (_, record) in &self.world.log {
-                let LogRecord::BatchAppended(batch) = record else { continue };
+                let LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) = record else { continue };
                 let offset = batch.base_offset;
                 let aborted = read.aborted.iter().any(|aborted| {
                     aborted.producer_id == batch.summary.producer_id

@@ -12,7 +12,7 @@ use ottla_core::group::{
 use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetError, StageOffsets, TopicOffsets};
 use ottla_core::ops::InitProducerId;
 use ottla_core::{Command, Input, Ticket, TicketId};
-use ottla_types::record::LogRecord;
+use ottla_types::record::{GroupRecord, LogRecord};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId};
 use std::collections::BTreeMap;
 
@@ -121,8 +121,8 @@ impl Scene {
             return self.told;
         }
         let stored = self.world.log.iter().rev().find_map(|(_, record)| match record {
-            LogRecord::GroupUpdated(updated) => Some(updated.generation),
-            LogRecord::GroupDeleted(_) => Some(0),
+            LogRecord::Groups(GroupRecord::ClassicUpdated(updated)) => Some(updated.generation),
+            LogRecord::Groups(GroupRecord::Deleted(_)) => Some(0),
             _ => None,
         });
         stored.unwrap_or_default()

@@ -7,7 +7,9 @@ use crate::transaction::said::{Said, known};
 use crate::world::{Start, World, at};
 use ottla_core::Input;
 use ottla_core::ops::PartitionCommand;
-use ottla_types::record::{LogRecord, ProducerIdsReserved, ProducerState, TransactionUpdated};
+use ottla_types::record::{
+    LogRecord, ProducerIdsReserved, ProducerState, TransactionRecord, TransactionUpdated,
+};
 use ottla_types::{ProducerEpoch, ProducerId};
 
 /// Batches that the partition saw: two more than it remembers.
@@ -132,10 +134,16 @@ impl Scene {
 /// A world in which the partition knows this, of an owner that began with this epoch and sequence number.
 pub(crate) fn reach(step: Step, epoch: i16, first: i32) -> Scene {
     let mut world = World::new();
-    world.append(LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(1000) }));
+    world.append(LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(ProducerIdsReserved {
+        next: ProducerId(1000),
+    })));
     let pair = (ProducerId(7), ProducerEpoch(epoch));
     let TransactionUpdated { state, partitions, offset_partitions } = used(pair);
-    world.append(LogRecord::TransactionUpdated(TransactionUpdated { state, partitions, offset_partitions }));
+    world.append(LogRecord::Transactions(TransactionRecord::TransactionUpdated(TransactionUpdated {
+        state,
+        partitions,
+        offset_partitions,
+    })));
     let kind = match step {
         Step::None => None,
         Step::Joined => {

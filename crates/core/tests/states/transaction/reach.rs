@@ -5,7 +5,8 @@ use super::said::{Said, known};
 use crate::world::{Start, World};
 use ottla_core::offsets_partition;
 use ottla_types::record::{
-    LogRecord, ProducerIdsReserved, TransactionState, TransactionStatus, TransactionUpdated,
+    LogRecord, ProducerIdsReserved, TransactionRecord, TransactionState, TransactionStatus,
+    TransactionUpdated,
 };
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 
@@ -110,9 +111,11 @@ pub(crate) fn reach(state: State, epoch: i16, start: Start) -> Scene {
     assert_ne!(offsets_partition(GROUP, 50), offsets_partition(OTHER_GROUP, 50));
     let mut world = World::new();
     let before = earlier(epoch);
-    world.append(LogRecord::ProducerIdsReserved(ProducerIdsReserved { next: ProducerId(1000) }));
+    world.append(LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(ProducerIdsReserved {
+        next: ProducerId(1000),
+    })));
     if state != State::Unknown {
-        world.append(LogRecord::TransactionUpdated(used(before)));
+        world.append(LogRecord::Transactions(TransactionRecord::TransactionUpdated(used(before))));
     }
     bump(state, before, &mut world);
     let current = match known(&world) {

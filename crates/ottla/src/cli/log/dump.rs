@@ -4,7 +4,7 @@ use clap::Args;
 use ottla_layout::GroupHeader;
 use ottla_layout::explain::{Piece, Said};
 use ottla_salvage::{Damage, Entry, Header, HeaderKind, Item, Location, LogEnd, Names, visit};
-use ottla_types::record::LogRecord;
+use ottla_types::record::{LogRecord, PartitionRecord};
 use serde_json::{Map, Value, json};
 
 use super::filter::Filter;
@@ -159,7 +159,9 @@ impl Printer<'_> {
         }
         let payload = bytes.slice(decoded.payload.unwrap_or(bytes.len())..);
         let text = match &decoded.record {
-            LogRecord::BatchAppended(batch) => line::batch(batch, &payload, &self.names),
+            LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
+                line::batch(batch, &payload, &self.names)
+            }
             _ => line::fields(fields, &self.names),
         };
         self.out.line(format!("{location}    {} {text}", kind(fields)).trim_end())?;

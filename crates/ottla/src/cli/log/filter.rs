@@ -4,7 +4,7 @@ use clap::Args;
 use ottla_layout::explain::{Piece, Said};
 use ottla_layout::record::KINDS;
 use ottla_salvage::Names;
-use ottla_types::record::LogRecord;
+use ottla_types::record::{LogRecord, PartitionRecord};
 use ottla_types::{Offset, TopicId, TopicPartition};
 
 /// Which entries are shown; all unless given.
@@ -82,13 +82,13 @@ fn concerned(pieces: &[Piece]) -> Vec<(TopicId, Option<i32>)> {
 /// The last offset that an entry has something about.
 fn last_offset(record: &LogRecord) -> Option<i64> {
     Some(match record {
-        LogRecord::BatchAppended(batch) => {
+        LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
             batch.base_offset.plus(i64::from(batch.summary.last_offset_delta)).0
         }
-        LogRecord::MarkerAppended(marker) => marker.offset.0,
-        LogRecord::PartsInstalled(installed) => installed.to.0,
-        LogRecord::BatchesRestored(row) => row.batches.last()?.last_offset.0,
-        LogRecord::PartsRestored(row) => row.parts.last()?.last_offset.0,
+        LogRecord::Partitions(PartitionRecord::MarkerAppended(marker)) => marker.offset.0,
+        LogRecord::Partitions(PartitionRecord::PartsInstalled(installed)) => installed.to.0,
+        LogRecord::Partitions(PartitionRecord::BatchesRestored(row)) => row.batches.last()?.last_offset.0,
+        LogRecord::Partitions(PartitionRecord::PartsRestored(row)) => row.parts.last()?.last_offset.0,
         _ => return None,
     })
 }
