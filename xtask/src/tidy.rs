@@ -2,6 +2,7 @@
 
 mod arrows;
 mod budgets;
+mod links;
 mod named;
 mod text;
 
@@ -41,6 +42,7 @@ pub(crate) fn run() -> Result<(), String> {
     findings.append(&mut code);
     findings.append(&mut text::check(&root, &files)?);
     findings.append(&mut named::check(&root, &files)?);
+    findings.append(&mut links::check(&root, &files)?);
     for finding in &findings {
         println!("{}: {}", finding.place, finding.what);
     }
