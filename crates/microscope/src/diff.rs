@@ -1,9 +1,8 @@
 //! What changed between two versions of a message.
 
+use crate::page::struct_in;
 use ottla_wire::ApiInfo;
 use ottla_wire::tables::{Default, Direction, FieldTable, MessageTable, StructTable, Type, smallest_of};
-
-use crate::page::struct_in;
 
 /// A difference between two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]

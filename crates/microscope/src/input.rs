@@ -1,10 +1,9 @@
 //! Bytes as people paste them: hex, base64, or as they are.
 
-use std::fmt::Write;
-
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use std::fmt::Write;
 
 /// How bytes were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

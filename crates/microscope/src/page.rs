@@ -2,12 +2,11 @@
 //!
 //! A page encodes the smallest legal request and response and takes them apart again. Everything in it comes from the tables.
 
+use crate::grid::{self, Cell};
+use crate::schemas::Schemas;
 use ottla_wire::explain::{Explained, sample};
 use ottla_wire::tables::{Direction, FieldTable, MessageTable, StructTable, Type};
 use ottla_wire::{ApiInfo, Versions};
-
-use crate::grid::{self, Cell};
-use crate::schemas::Schemas;
 
 /// An API at one version.
 #[derive(Clone, Debug)]

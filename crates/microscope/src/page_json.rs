@@ -1,12 +1,11 @@
 //! Pages and trees as JSON, for programs.
 
-use ottla_wire::explain::{Explained, Fault};
-use ottla_wire::tables::MessageTable;
-use serde_json::{Map, Value, json};
-
 use crate::diff::{Change, default};
 use crate::input::hex;
 use crate::page::{FieldRow, Page, Side, direction_name, fields, flexible};
+use ottla_wire::explain::{Explained, Fault};
+use ottla_wire::tables::MessageTable;
+use serde_json::{Map, Value, json};
 
 /// A page: its facts, and both sides with bytes, tree, fields and schema.
 pub fn page(page: &Page) -> Value {

@@ -1,13 +1,12 @@
 //! Tables of other schemas than the broker's own, made at run time; and the texts of schemas, for pages that show them.
 
-use std::collections::BTreeMap;
-use std::io::Read;
-use std::sync::OnceLock;
-
 use flate2::read::DeflateDecoder;
 use ottla_schema::{Default, FieldType, Kind, Member, Message, SchemaError, Versions as Range, parse};
 use ottla_wire::tables::{self, FieldTable, MessageKind, MessageTable, StructTable, TableSet, Type};
 use ottla_wire::{ApiInfo, ApiKey, Uuid, Versions};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::OnceLock;
 
 /// A set of tables, and the texts of the schemas they were made from.
 #[derive(Clone, Debug)]

@@ -1,11 +1,10 @@
 //! Frames one behind the other, as they come from one connection or both of its directions mixed, in order.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use ottla_wire::ApiKey;
 use ottla_wire::explain::{Explained, Options, request, response};
 use ottla_wire::tables::{Direction, TableSet};
+use std::collections::BTreeMap;
 
 /// The bytes of the size in front of a frame.
 const SIZE: usize = 4;

@@ -1,13 +1,11 @@
 //! Pages in words: for terminals and files.
 
-use std::fmt::Write;
-
-use ottla_wire::explain::Region;
-use ottla_wire::tables::{Direction, MessageTable};
-
 use crate::diff::{Change, default};
 use crate::grid::{Cell, ROW};
 use crate::page::{Page, Side, direction_name, fields};
+use ottla_wire::explain::Region;
+use ottla_wire::tables::{Direction, MessageTable};
+use std::fmt::Write;
 
 /// Whether colours may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use ottla_wire::tables::MessageKind;
 use ottla_wire::{ApiInfo, Versions};
 
 /// The style that reference pages have beside that of all pages.
-pub(crate) const SITE_STYLE: &str = include_str!("../../assets/site.css");
+pub(crate) const SITE_STYLE: &str = include_str!("../assets/site.css");
 /// The script that links bytes and tree.
-pub(crate) const SITE_SCRIPT: &str = include_str!("../../assets/site.js");
+pub(crate) const SITE_SCRIPT: &str = include_str!("../assets/site.js");
 
 /// The reference, ready to be written.
 #[derive(Clone, Debug)]
