@@ -2,7 +2,8 @@
 
 use crate::page::struct_in;
 use ottla_wire::ApiInfo;
-use ottla_wire::tables::{Default, Direction, FieldTable, MessageTable, StructTable, Type, smallest_of};
+use ottla_wire::smallest_frame_of;
+use ottla_wire::tables::{Default, Direction, FieldTable, MessageTable, StructTable, Type};
 
 /// A difference between two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Walk {
             Direction::Request => api.request_header_version(version),
             Direction::Response => api.response_header_version(version),
         };
-        let size = |version| smallest_of(api, self.direction, version).map_or(0, |frame| frame.len());
+        let size = |version| smallest_frame_of(api, self.direction, version).map_or(0, |frame| frame.len());
         let header = (header(self.from), header(self.to));
         let size = (size(self.from), size(self.to));
         if header.0 != header.1 {

@@ -147,7 +147,7 @@ impl Framed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ottla_wire::tables::smallest;
+    use ottla_wire::smallest_frame;
 
     type Seen = (Direction, Option<(ApiKey, i16)>, usize);
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn with_id(key: ApiKey, direction: Direction, version: i16, id: i32) -> Vec<u8> {
-        let mut frame = smallest(key, direction, version).unwrap().to_vec();
+        let mut frame = smallest_frame(key, direction, version).unwrap().to_vec();
         let at = if direction == Direction::Request { 8 } else { 4 };
         frame[at..at + 4].copy_from_slice(&id.to_be_bytes());
         frame

@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use ottla_microscope::json::{self, Options};
-use ottla_wire::tables::{Direction, TableSet, smallest};
+use ottla_wire::smallest_frame;
+use ottla_wire::tables::{Direction, TableSet};
 use ottla_wire::{ApiKey, Reader};
 use serde_json::json;
 
@@ -34,12 +35,12 @@ fn whole_frames_come_back() {
     let set = TableSet::built_in();
     for info in set.apis() {
         for version in info.request_versions.iter() {
-            let frame = smallest(info.key, Direction::Request, version).unwrap();
+            let frame = smallest_frame(info.key, Direction::Request, version).unwrap();
             let shown = json::decode_request(set, &frame, Options::default()).unwrap();
             assert_eq!(json::encode_request(info, version, &shown["body"], (0, Some(""))), Ok(frame));
         }
         for version in info.response_versions.iter() {
-            let frame = smallest(info.key, Direction::Response, version).unwrap();
+            let frame = smallest_frame(info.key, Direction::Response, version).unwrap();
             let shown = json::decode_response(info, version, &frame, Options::default()).unwrap();
             assert_eq!(json::encode_response(info, version, &shown["body"], 0), Ok(frame));
         }

@@ -1,7 +1,7 @@
 //! The rules of the schema language that go beyond one attribute.
 
+use crate::error::{SchemaError, error};
 use crate::model::{Default, Field, FieldType, Kind, Schema, Versions};
-use crate::parse::{SchemaError, error};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn check(schema: &Schema) -> Result<(), SchemaError> {

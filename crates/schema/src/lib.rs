@@ -9,15 +9,18 @@
 
 mod about;
 mod check;
+mod error;
 pub mod generate;
 mod json;
 mod model;
 mod parse;
 mod print;
 mod resolve;
+mod uuid;
 
 pub use about::Glossary;
+pub use error::SchemaError;
 pub use model::{Default, Field, FieldType, Kind, Schema, StructSpec, Versions};
-pub use parse::{SchemaError, parse};
+pub use parse::parse;
 pub use print::print;
 pub use resolve::{Member, Message, Struct};

@@ -1,24 +1,11 @@
 //! Text to model, as strict as Kafka's own reader and with the place named in every error.
 
 use crate::check::check;
+use crate::error::{SchemaError, error};
 use crate::json::strip_comments;
 use crate::model::{Default, Field, FieldType, Kind, Schema, StructSpec, Versions};
+use crate::uuid;
 use serde_json::{Map, Value};
-use thiserror::Error;
-
-/// Why a schema was refused: the place inside the file, and what is wrong there.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{place}: {problem}")]
-pub struct SchemaError {
-    /// The message and field, such as `FetchRequest.Topics.Partitions`.
-    pub place: String,
-    /// What is wrong.
-    pub problem: String,
-}
-
-pub(crate) fn error<T>(place: &str, problem: impl Into<String>) -> Result<T, SchemaError> {
-    Err(SchemaError { place: place.to_owned(), problem: problem.into() })
-}
 
 /// Reads one schema file.
 ///
@@ -153,7 +140,7 @@ fn default(place: &str, ty: &FieldType, value: &Value) -> Result<Default, Schema
         FieldType::Int64 => whole(&text, i64::MIN, i64::MAX),
         FieldType::Float64 => text.parse().ok().map(Default::Float),
         FieldType::String => Some(Default::Text(text.clone())),
-        FieldType::Uuid => uuid(&text).map(Default::Uuid),
+        FieldType::Uuid => uuid::parse(&text).map(Default::Uuid),
         _ => text.is_empty().then_some(Default::Empty),
     };
     match parsed {
@@ -173,21 +160,6 @@ fn whole(text: &str, min: i64, max: i64) -> Option<Default> {
         text.parse().ok()?
     };
     (min <= number && number <= max).then_some(Default::Int(number))
-}
-
-/// Sixteen bytes from 22 characters of URL-safe base64 without padding.
-fn uuid(text: &str) -> Option<[u8; 16]> {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    if text.len() != 22 {
-        return None;
-    }
-    let mut bits: u128 = 0;
-    for (place, c) in text.bytes().enumerate() {
-        let digit = ALPHABET.iter().position(|a| *a == c)? as u128;
-        // The last character holds the last two bits and four zeroes.
-        bits = if place < 21 { bits << 6 | digit } else { bits << 2 | digit >> 4 };
-    }
-    Some(bits.to_be_bytes())
 }
 
 /// The attributes of one JSON object; those left at the end are unknown.

@@ -1,6 +1,7 @@
 //! Model to text: the facts only, in one stable form.
 
 use crate::model::{Default, Field, Schema, Versions};
+use crate::uuid;
 use std::fmt::Write;
 
 /// Writes the facts of a schema in the schema language: one line per field, no comments and no `about`.
@@ -103,19 +104,9 @@ fn scalar(default: &Default) -> String {
         Default::Int(value) => value.to_string(),
         Default::Float(value) => value.to_string(),
         Default::Text(text) => text.clone(),
-        Default::Uuid(bytes) => base64(bytes),
+        Default::Uuid(bytes) => uuid::text(bytes),
         Default::Empty => String::new(),
     }
-}
-
-fn base64(bytes: &[u8; 16]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let bits = u128::from_be_bytes(*bytes);
-    let digit = |place: u32| {
-        let six = if place < 21 { bits >> (122 - 6 * place) } else { bits << 4 };
-        char::from(ALPHABET[(six & 63) as usize])
-    };
-    (0..22).map(digit).collect()
 }
 
 fn quote(text: &str) -> String {

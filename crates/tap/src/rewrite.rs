@@ -199,7 +199,8 @@ impl NamesBrokers for ShareAcknowledgeResponse {
 mod tests {
     use super::*;
     use ottla_wire::messages::{self, fetch_response, metadata_response, produce_response};
-    use ottla_wire::tables::{Direction, smallest};
+    use ottla_wire::smallest_frame;
+    use ottla_wire::tables::Direction;
     use ottla_wire::{API_TABLE, Records, Tags};
 
     const BROKER: Text = Text::from_static("kafka-2.example");
@@ -350,7 +351,7 @@ mod tests {
     fn frames_without_addresses_are_left_alone() {
         for info in API_TABLE {
             for version in info.response_versions.iter() {
-                let frame = smallest(info.key, Direction::Response, version).unwrap();
+                let frame = smallest_frame(info.key, Direction::Response, version).unwrap();
                 let untouched = rewrite(info.key, version, &frame, &mut |_, _| Some((TAP, 1))).unwrap();
                 assert!(untouched.is_none(), "{} {version}", info.name);
             }
@@ -359,7 +360,7 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_refused() {
-        let frame = smallest(ApiKey::METADATA, Direction::Response, 9).unwrap();
+        let frame = smallest_frame(ApiKey::METADATA, Direction::Response, 9).unwrap();
         let longer = Bytes::from([&frame[..], b"x"].concat());
         let shorter = frame.slice(..frame.len() - 1);
         for wrong in [longer, shorter, Bytes::new()] {

@@ -3,12 +3,11 @@
 //! Values are read into their place (`&mut` arguments) rather than returned: a struct that is returned is copied once for
 //! each level of nesting, and a wide copy of fields that were just written one by one waits for each of them.
 
+use crate::numbers::for_each_number;
+use crate::text::MAX_STRING_LENGTH;
 use crate::{At, DecodeError, DecodeProblem, Number, Numbers, Records, Tags, Text, Uuid};
 use bytes::Bytes;
 use std::ops::Range;
-
-/// The longest string the protocol allows, in both encodings.
-pub(crate) const LONGEST_STRING: usize = i16::MAX as usize;
 
 /// What is left of a frame, or of a tagged field in it. After an error the position is undefined.
 ///
@@ -190,7 +189,7 @@ impl<'a> Input<'a> {
             self.fixed_length(from, length.into(), at)?
         };
         let Some(length) = length else { return Ok(false) };
-        if length > LONGEST_STRING {
+        if length > MAX_STRING_LENGTH {
             return Err(self.error_at(from, at, DecodeProblem::LongString(length as u32)));
         }
         let text = self.take(length, at)?;
@@ -505,10 +504,10 @@ pub(crate) struct TagInput<'a> {
     after: &'a [u8],
 }
 
-macro_rules! fixed {
-    ($($(#[$attribute:meta])* $name:ident: $ty:ty;)*) => {
+macro_rules! read_number {
+    ($($name:ident: $ty:ty, $doc:literal;)*) => {
         impl Input<'_> {$(
-            $(#[$attribute])*
+            #[doc = $doc]
             #[inline]
             pub(crate) fn $name(&mut self, at: &At) -> Read<$ty> {
                 Ok(<$ty>::from_be_bytes(self.fixed(at)?))
@@ -517,19 +516,4 @@ macro_rules! fixed {
     };
 }
 
-fixed! {
-    /// A signed byte.
-    i8: i8;
-    /// A signed number of two bytes.
-    i16: i16;
-    /// An unsigned number of two bytes.
-    u16: u16;
-    /// A signed number of four bytes.
-    i32: i32;
-    /// An unsigned number of four bytes.
-    u32: u32;
-    /// A signed number of eight bytes.
-    i64: i64;
-    /// A floating point number of eight bytes.
-    f64: f64;
-}
+for_each_number!(read_number);

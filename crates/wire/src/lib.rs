@@ -11,8 +11,9 @@
 
 #![forbid(unsafe_code)]
 
-mod api;
+mod api_key;
 pub mod batch;
+mod built_in;
 pub mod codec;
 mod error;
 mod error_code;
@@ -23,7 +24,7 @@ pub mod messages;
 mod numbers;
 mod reader;
 mod records;
-mod smallest;
+mod smallest_frame;
 pub mod tables;
 mod tags;
 mod text;
@@ -31,13 +32,16 @@ mod uuid;
 mod versions;
 mod writer;
 
-pub use api::{ApiInfo, ApiKey, request_header_version, response_header_version};
+pub use api_key::ApiKey;
+pub use built_in::{request_header_version, response_header_version};
 pub use error::{At, DecodeError, DecodeProblem, EncodeError, EncodeProblem};
 pub use error_code::ErrorCode;
 pub use messages::{API_TABLE, Message, Request, Response};
 pub use numbers::{Number, Numbers, NumbersIter};
 pub use reader::{Reader, TagReader};
 pub use records::Records;
+pub use smallest_frame::{smallest_frame, smallest_frame_of};
+pub use tables::{ApiInfo, TableSet};
 pub use tags::{TagCursor, Tags};
 pub use text::{NotUtf8, Text};
 pub use uuid::Uuid;

@@ -15,8 +15,24 @@ pub trait Number: Copy + fmt::Debug + PartialEq {
     fn put(self, out: &mut Vec<u8>);
 }
 
-macro_rules! number {
-    ($($ty:ty),*) => {$(
+/// Invokes `$apply!` with the numbers of the protocol: name of the reading and writing methods, Rust type, documentation.
+macro_rules! for_each_number {
+    ($apply:ident) => {
+        $apply! {
+            i8: i8, "A signed byte.";
+            i16: i16, "A signed number of two bytes.";
+            u16: u16, "An unsigned number of two bytes.";
+            i32: i32, "A signed number of four bytes.";
+            u32: u32, "An unsigned number of four bytes.";
+            i64: i64, "A signed number of eight bytes.";
+            f64: f64, "A floating point number of eight bytes.";
+        }
+    };
+}
+pub(crate) use for_each_number;
+
+macro_rules! impl_number {
+    ($($name:ident: $ty:ty, $doc:literal;)*) => {$(
         impl Number for $ty {
             const SIZE: usize = size_of::<$ty>();
             #[inline]
@@ -33,7 +49,7 @@ macro_rules! number {
     )*};
 }
 
-number!(i8, i16, u16, i32, u32, i64, f64);
+for_each_number!(impl_number);
 
 impl Number for Uuid {
     const SIZE: usize = 16;

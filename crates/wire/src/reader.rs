@@ -1,6 +1,7 @@
 //! A frame that is being read, value by value: its bytes, and how far reading has come.
 
 use crate::input::Input;
+use crate::numbers::for_each_number;
 use crate::{At, DecodeError, DecodeProblem, Records, Tags, Text, Uuid, Versions};
 use bytes::Bytes;
 
@@ -78,6 +79,26 @@ impl Reader {
             return Ok(());
         }
         Err(DecodeError::version(at, self.offset(), version, valid))
+    }
+
+    /// A byte; anything but 0 is true.
+    pub fn bool(&mut self, at: &At) -> Read<bool> {
+        self.read(|input| input.bool(at))
+    }
+
+    /// Sixteen bytes.
+    pub fn uuid(&mut self, at: &At) -> Read<Uuid> {
+        self.read(|input| input.uuid(at))
+    }
+
+    /// The byte in front of a nullable struct: whether the struct is present.
+    pub fn marker(&mut self, at: &At) -> Read<bool> {
+        self.read(|input| input.marker(at))
+    }
+
+    /// The number in front of a nullable struct in a tagged field: whether the struct is present.
+    pub fn tagged_marker(&mut self, at: &At) -> Read<bool> {
+        self.read(|input| input.tagged_marker(at))
     }
 
     /// A string.
@@ -159,10 +180,10 @@ pub struct TagReader {
     outer: usize,
 }
 
-macro_rules! plain {
-    ($($(#[$attribute:meta])* $name:ident: $ty:ty;)*) => {
+macro_rules! read_number {
+    ($($name:ident: $ty:ty, $doc:literal;)*) => {
         impl Reader {$(
-            $(#[$attribute])*
+            #[doc = $doc]
             pub fn $name(&mut self, at: &At) -> Read<$ty> {
                 self.read(|input| input.$name(at))
             }
@@ -170,27 +191,4 @@ macro_rules! plain {
     };
 }
 
-plain! {
-    /// A byte; anything but 0 is true.
-    bool: bool;
-    /// A signed byte.
-    i8: i8;
-    /// A signed number of two bytes.
-    i16: i16;
-    /// An unsigned number of two bytes.
-    u16: u16;
-    /// A signed number of four bytes.
-    i32: i32;
-    /// An unsigned number of four bytes.
-    u32: u32;
-    /// A signed number of eight bytes.
-    i64: i64;
-    /// A floating point number of eight bytes.
-    f64: f64;
-    /// Sixteen bytes.
-    uuid: Uuid;
-    /// The byte before a nullable struct: whether it is present.
-    marker: bool;
-    /// The number before a nullable struct in a tagged field: whether it is present.
-    tagged_marker: bool;
-}
+for_each_number!(read_number);

@@ -1,27 +1,20 @@
 //! The schemas as data: message, struct, field. Generated from the same model as the code.
 
-pub use crate::smallest::{smallest, smallest_of};
-use crate::{API_TABLE, ApiInfo, ApiKey, Uuid, Versions, messages};
+use crate::{ApiKey, Uuid, Versions};
 use std::fmt;
 
-/// A set of APIs and messages: the ones that the broker serves with, or those of other schemas.
+/// The tables of a set of APIs and messages: those that the broker serves with ([`TableSet::built_in`]), or those of other
+/// schemas.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSet {
     apis: &'static [ApiInfo],
     messages: &'static [&'static MessageTable],
 }
 
-static BUILT_IN: TableSet = TableSet { apis: API_TABLE, messages: messages::MESSAGE_TABLES };
-
 impl TableSet {
-    /// A set of these; the APIs by ascending number.
+    /// A set of these tables. `apis` ascend by number.
     pub const fn new(apis: &'static [ApiInfo], messages: &'static [&'static MessageTable]) -> TableSet {
         TableSet { apis, messages }
-    }
-
-    /// The tables that the broker serves with.
-    pub fn built_in() -> &'static TableSet {
-        &BUILT_IN
     }
 
     /// Every API there is or was, by ascending number.
@@ -34,11 +27,11 @@ impl TableSet {
         self.messages
     }
 
-    /// What is known about an API.
+    /// What the schemas say about an API.
     pub fn api(&self, key: ApiKey) -> Option<&'static ApiInfo> {
-        let place = usize::try_from(key.0).ok()?;
-        // The numbers have no holes today; search if that ever changes.
-        match self.apis.get(place) {
+        let index = usize::try_from(key.0).ok()?;
+        // In Kafka 4.4 an API's number is its index; other schemas may leave numbers out.
+        match self.apis.get(index) {
             Some(info) if info.key == key => Some(info),
             _ => self.apis.iter().find(|info| info.key == key),
         }
@@ -52,6 +45,55 @@ impl TableSet {
     /// The message of that name.
     pub fn message(&self, name: &str) -> Option<&'static MessageTable> {
         self.messages.iter().find(|table| table.name == name).copied()
+    }
+}
+
+/// What the schemas say about an API.
+#[derive(Clone, Debug)]
+pub struct ApiInfo {
+    /// Its number.
+    pub key: ApiKey,
+    /// Its name, without `Request`.
+    pub name: &'static str,
+    /// The versions of its request; empty when the API was removed.
+    pub request_versions: Versions,
+    /// The versions of its response.
+    pub response_versions: Versions,
+    /// The flexible versions of its request.
+    pub request_flexible: Versions,
+    /// The flexible versions of its response.
+    pub response_flexible: Versions,
+    /// The kinds of listener that answer it: `broker`, `controller`.
+    pub listeners: &'static [&'static str],
+    /// Whether its highest version is served only when unstable versions are enabled.
+    pub latest_version_unstable: bool,
+    /// The table of its request, unless removed.
+    pub request: Option<&'static MessageTable>,
+    /// The table of its response, unless removed.
+    pub response: Option<&'static MessageTable>,
+}
+
+impl ApiInfo {
+    /// The versions without an unstable one at the top.
+    pub fn stable_versions(&self) -> Versions {
+        let Versions { min, max } = self.request_versions;
+        Versions::new(min, if self.latest_version_unstable { max - 1 } else { max })
+    }
+
+    /// The version of the header in front of its request: 2 for flexible versions, else 1; 0 for ControlledShutdown version 0
+    /// alone. A version above the known ones counts as flexible if the highest known one is.
+    pub fn request_header_version(&self, version: i16) -> i16 {
+        const CONTROLLED_SHUTDOWN: ApiKey = ApiKey(7);
+        if self.key == CONTROLLED_SHUTDOWN && version == 0 {
+            return 0;
+        }
+        if since(self.request_flexible, version) { 2 } else { 1 }
+    }
+
+    /// The version of the header in front of its response: 1 for flexible versions, else 0; always 0 for ApiVersions, so that
+    /// a client can read the answer to a version that the broker does not know.
+    pub fn response_header_version(&self, version: i16) -> i16 {
+        if self.key != ApiKey::API_VERSIONS && since(self.response_flexible, version) { 1 } else { 0 }
     }
 }
 
@@ -229,4 +271,8 @@ pub enum Default {
     Uuid(Uuid),
     /// The empty value of the type.
     Empty,
+}
+
+fn since(flexible: Versions, version: i16) -> bool {
+    !flexible.is_empty() && version >= flexible.min
 }

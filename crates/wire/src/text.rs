@@ -14,6 +14,9 @@ use std::{fmt, str};
 #[derive(Clone)]
 pub struct Text(Form);
 
+/// The longest string that the protocol allows, in bytes, with fixed and with compact lengths.
+pub(crate) const MAX_STRING_LENGTH: usize = i16::MAX as usize;
+
 /// The most bytes that are held in place: the two forms together are as large as `Bytes`.
 const IN_PLACE: usize = 20;
 

@@ -1,9 +1,15 @@
 //! The 16-byte ids of topics, directories and members.
 
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use std::fmt;
 use std::str::FromStr;
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// The last of the 22 characters carries two bits of the id and four bits without meaning, which need not be zero.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+const TEXT_LENGTH: usize = 22;
 
 /// Sixteen bytes, most significant first. Written as Kafka writes them: 22 characters of URL-safe base64 without padding.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,12 +27,9 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = u128::from_be_bytes(self.0);
-        let mut text = [0_u8; 22];
-        for (place, c) in text.iter_mut().enumerate() {
-            let six = if place < 21 { bits >> (122 - 6 * place) } else { bits << 4 };
-            *c = ALPHABET[(six & 63) as usize];
-        }
+        let mut text = [0; TEXT_LENGTH];
+        // The buffer has the length of every id's text, so this cannot fail.
+        let _ = BASE64.encode_slice(self.0, &mut text);
         f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
@@ -46,16 +49,11 @@ impl FromStr for Uuid {
     type Err = NotUuid;
 
     fn from_str(text: &str) -> Result<Uuid, NotUuid> {
-        if text.len() != 22 {
-            return Err(NotUuid);
+        let mut bytes = [0; 16];
+        match BASE64.decode_slice(text, &mut bytes) {
+            Ok(length) if length == bytes.len() => Ok(Uuid(bytes)),
+            _ => Err(NotUuid),
         }
-        let mut bits: u128 = 0;
-        for (place, c) in text.bytes().enumerate() {
-            let digit = ALPHABET.iter().position(|a| *a == c).ok_or(NotUuid)? as u128;
-            // 21 characters of six bits, then the last two bits and four zeroes.
-            bits = if place < 21 { bits << 6 | digit } else { bits << 2 | digit >> 4 };
-        }
-        Ok(Uuid(bits.to_be_bytes()))
     }
 }
 
@@ -69,6 +67,11 @@ mod tests {
         let id = Uuid(*b"\x01\x23\x45\x67\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10");
         assert_eq!(id.to_string(), "ASNFZ4mrze_-3LqYdlQyEA");
         assert_eq!(id.to_string().parse(), Ok(id));
-        assert!("short".parse::<Uuid>().is_err());
+        assert_eq!("ASNFZ4mrze_-3LqYdlQyEB".parse(), Ok(id), "the last four bits have no meaning");
+        for text in
+            ["", "short", "ASNFZ4mrze_-3LqYdlQyEAA", "ASNFZ4mrze_-3LqYdlQyE=", "ASNFZ4mrze/+3LqYdlQyEA"]
+        {
+            assert!(text.parse::<Uuid>().is_err(), "{text}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Values to bytes: append only, lengths filled in afterwards, record batches passed through.
 
-use crate::input::LONGEST_STRING;
+use crate::numbers::for_each_number;
+use crate::text::MAX_STRING_LENGTH;
 use crate::{
     At, EncodeError, EncodeProblem, Number, Numbers, Records, TagCursor, Tags, Text, Uuid, Versions,
 };
@@ -177,7 +178,7 @@ impl Writer {
 
     /// A string that is not shared.
     pub fn str(&mut self, flex: bool, text: &str, at: &At) -> Written {
-        if text.len() > LONGEST_STRING {
+        if text.len() > MAX_STRING_LENGTH {
             return Err(too_long(text.len(), at));
         }
         if flex {
@@ -340,7 +341,7 @@ fn too_long(length: usize, at: &At) -> EncodeError {
     EncodeError::new(at, EncodeProblem::TooLong(length))
 }
 
-macro_rules! fixed {
+macro_rules! write_number {
     ($($name:ident: $ty:ty, $doc:literal;)*) => {
         impl Writer {$(
             #[doc = $doc]
@@ -352,12 +353,4 @@ macro_rules! fixed {
     };
 }
 
-fixed! {
-    i8: i8, "A signed byte.";
-    i16: i16, "A signed number of two bytes.";
-    u16: u16, "An unsigned number of two bytes.";
-    i32: i32, "A signed number of four bytes.";
-    u32: u32, "An unsigned number of four bytes.";
-    i64: i64, "A signed number of eight bytes.";
-    f64: f64, "A floating point number of eight bytes.";
-}
+for_each_number!(write_number);

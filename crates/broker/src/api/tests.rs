@@ -9,7 +9,8 @@ use bytes::Bytes;
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
 use ottla_wire::ApiKey;
-use ottla_wire::tables::{Direction, smallest};
+use ottla_wire::smallest_frame;
+use ottla_wire::tables::Direction;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +42,7 @@ async fn ask(dispatch: &Dispatch, frame: &[u8]) -> Option<Reply> {
 fn requests() -> impl Iterator<Item = (ApiKey, i16, Bytes)> {
     APIS.iter().flat_map(|api| {
         api.served().iter().map(|version| {
-            let frame = smallest(api.key, Direction::Request, version).unwrap();
+            let frame = smallest_frame(api.key, Direction::Request, version).unwrap();
             (api.key, version, frame.slice(4..))
         })
     })

@@ -3,7 +3,8 @@
 use clap::Args;
 use ottla_broker::served_versions;
 use ottla_microscope::page::highest_version;
-use ottla_wire::tables::{Direction, smallest};
+use ottla_wire::smallest_frame;
+use ottla_wire::tables::Direction;
 use ottla_wire::{API_TABLE, ApiInfo, Versions, request_header_version, response_header_version};
 use serde_json::{Value, json};
 
@@ -53,7 +54,7 @@ struct Frames {
 }
 
 fn frames(api: &ApiInfo, version: i16) -> Option<Frames> {
-    let size = |direction| smallest(api.key, direction, version).map(|frame| frame.len());
+    let size = |direction| smallest_frame(api.key, direction, version).map(|frame| frame.len());
     Some(Frames {
         request_header: request_header_version(api.key, version)?,
         response_header: response_header_version(api.key, version)?,

@@ -5,7 +5,8 @@ use super::{Sheet, Site, versions};
 use askama::Template;
 use ottla_microscope::diff::{Change, diff};
 use ottla_microscope::page::{FieldRow, Page, Side, direction_name, fields, flexible, highest_version};
-use ottla_wire::tables::{Direction, MessageKind, MessageTable, smallest_of};
+use ottla_wire::smallest_frame_of;
+use ottla_wire::tables::{Direction, MessageKind, MessageTable};
 use ottla_wire::{ApiInfo, ApiKey, ErrorCode, Versions};
 use std::collections::BTreeMap;
 
@@ -127,7 +128,7 @@ impl Index {
         let rows = site.schemas.tables().apis().iter().map(|api| {
             let size = |direction| {
                 let version = highest_version(api, Some(direction));
-                let frame = version.and_then(|version| smallest_of(api, direction, version));
+                let frame = version.and_then(|version| smallest_frame_of(api, direction, version));
                 frame.map_or_else(String::new, |frame| frame.len().to_string())
             };
             IndexRow {

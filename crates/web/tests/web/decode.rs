@@ -5,7 +5,8 @@ use axum::body::Body;
 use axum::http::{Method, StatusCode, header};
 use ottla_microscope::input::hex;
 use ottla_wire::ApiKey;
-use ottla_wire::tables::{Direction, smallest};
+use ottla_wire::smallest_frame;
+use ottla_wire::tables::Direction;
 
 async fn post(world: &World, fields: &[(&str, &[u8])]) -> Answer {
     let mut body = Vec::new();
@@ -26,7 +27,7 @@ async fn post(world: &World, fields: &[(&str, &[u8])]) -> Answer {
 async fn a_request_and_its_response_are_taken_apart() {
     let world = World::new().await;
     let both = [Direction::Request, Direction::Response]
-        .map(|direction| hex(&smallest(ApiKey::TXN_OFFSET_COMMIT, direction, 5).unwrap()));
+        .map(|direction| hex(&smallest_frame(ApiKey::TXN_OFFSET_COMMIT, direction, 5).unwrap()));
     let answer = post(&world, &[("text", both.join("\n").as_bytes())]).await;
     assert_eq!(answer.status, StatusCode::OK);
     for text in ["TxnOffsetCommitRequest", "TxnOffsetCommitResponse", "81 bytes, read as hex", "id=\"f1b24\""]
@@ -39,7 +40,7 @@ async fn a_request_and_its_response_are_taken_apart() {
 #[tokio::test]
 async fn responses_need_their_api_and_version() {
     let world = World::new().await;
-    let response = hex(&smallest(ApiKey::METADATA, Direction::Response, 12).unwrap());
+    let response = hex(&smallest_frame(ApiKey::METADATA, Direction::Response, 12).unwrap());
     let text = ("text", response.as_bytes());
     let answer = post(&world, &[text, ("responses", b"1")]).await;
     assert!(answer.text.contains("name the API and the version"), "{}", answer.text);
@@ -51,7 +52,7 @@ async fn responses_need_their_api_and_version() {
 #[tokio::test]
 async fn faults_and_hostile_bytes_are_shown_as_text() {
     let world = World::new().await;
-    let mut frame = smallest(ApiKey::ADD_OFFSETS_TO_TXN, Direction::Request, 4).unwrap().to_vec();
+    let mut frame = smallest_frame(ApiKey::ADD_OFFSETS_TO_TXN, Direction::Request, 4).unwrap().to_vec();
     frame.truncate(20);
     let answer = post(&world, &[("file", &frame)]).await;
     assert!(answer.text.contains("expected 8 bytes, found 4"), "{}", answer.text);

@@ -182,11 +182,6 @@ impl Note {
             Note::Cut => "cut off by a size limit, readers drop it",
         }
     }
-
-    /// Whether encoding the message again gives other bytes.
-    pub fn is_normalised(self) -> bool {
-        matches!(self, Note::Overlong | Note::NotZeroOrOne | Note::Marker)
-    }
 }
 
 /// A piece of a frame: a field, or something made of fields.

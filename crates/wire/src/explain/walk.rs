@@ -2,7 +2,8 @@
 
 use super::cursor::Cursor;
 use super::{Explained, Fault, Head, Kind, Node, Note, Options, Prefix, Problem, Region, Value};
-use crate::tables::{Direction, FieldTable, MessageTable, StructTable, TableSet, Type, smallest_of};
+use crate::smallest_frame_of;
+use crate::tables::{Direction, FieldTable, MessageTable, StructTable, TableSet, Type};
 use crate::{ApiInfo, ApiKey};
 use bytes::Bytes;
 
@@ -53,7 +54,7 @@ pub fn records(bytes: &Bytes, options: &Options) -> Explained {
 /// The smallest legal frame of an API and version, taken apart: what a reference page shows. `None` if there is no such
 /// version.
 pub fn sample(set: &TableSet, info: &ApiInfo, direction: Direction, version: i16) -> Option<Explained> {
-    let frame = smallest_of(info, direction, version)?;
+    let frame = smallest_frame_of(info, direction, version)?;
     let options = Options::default();
     let mut walk = Walk::new(set, &options, &frame);
     walk.sample = true;

@@ -4,7 +4,8 @@
 use crate::support::{Case, cases, recode_frame};
 use bytes::Bytes;
 use ottla_wire::explain::{self, Explained, Options, Problem, Value};
-use ottla_wire::tables::{Direction, TableSet, smallest};
+use ottla_wire::smallest_frame;
+use ottla_wire::tables::{Direction, TableSet};
 use ottla_wire::{ApiKey, batch, codec};
 
 fn explain(case: &Case, frame: &Bytes) -> Explained {
@@ -43,7 +44,7 @@ fn check_cover(explained: &Explained) {
 #[test]
 fn every_smallest_frame_is_explained_to_its_last_byte() {
     for case in cases() {
-        let frame = smallest(case.info.key, case.direction, case.version).unwrap();
+        let frame = smallest_frame(case.info.key, case.direction, case.version).unwrap();
         let explained = explain(&case, &frame);
         assert_eq!(explained.faults(), [], "{case:?}");
         check_cover(&explained);
@@ -66,7 +67,7 @@ fn judge(case: &Case, frame: Vec<u8>) {
 #[test]
 fn every_flipped_byte_and_every_prefix_is_explained() {
     for case in cases() {
-        let whole = smallest(case.info.key, case.direction, case.version).unwrap().to_vec();
+        let whole = smallest_frame(case.info.key, case.direction, case.version).unwrap().to_vec();
         for at in 0..whole.len() {
             judge(&case, whole[..at].to_vec());
             for flip in [0x01, 0x7f, 0x80, 0xff] {
@@ -125,7 +126,7 @@ fn records_of_every_codec_are_opened() {
 
 #[test]
 fn a_fault_names_byte_field_expected_and_found() {
-    let frame = smallest(ApiKey::ADD_OFFSETS_TO_TXN, Direction::Request, 4).unwrap();
+    let frame = smallest_frame(ApiKey::ADD_OFFSETS_TO_TXN, Direction::Request, 4).unwrap();
     let mut cut = frame[..20].to_vec();
     cut[3] = 16;
     let explained = explain::request(TableSet::built_in(), &cut.into(), &Options::default());

@@ -3,7 +3,8 @@
 
 use crate::support::{Case, cases, recode_frame};
 use bytes::Bytes;
-use ottla_wire::tables::{Direction, smallest};
+use ottla_wire::smallest_frame;
+use ottla_wire::tables::Direction;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -26,7 +27,7 @@ fn direction(case: &Case) -> &'static str {
 }
 
 fn frame(case: &Case) -> Bytes {
-    smallest(case.info.key, case.direction, case.version).unwrap_or_default()
+    smallest_frame(case.info.key, case.direction, case.version).unwrap_or_default()
 }
 
 fn golden_table() -> String {

@@ -4,7 +4,8 @@
 use crate::support::{Case, cases, decode_only, recode_frame};
 use bytes::Bytes;
 use ottla_wire::messages::MetadataRequest;
-use ottla_wire::tables::{Direction, StructTable, Type, smallest};
+use ottla_wire::smallest_frame;
+use ottla_wire::tables::{Direction, StructTable, Type};
 use ottla_wire::{Message, Reader, Writer};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -51,7 +52,7 @@ pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
 }
 
 fn frame(case: &Case) -> Vec<u8> {
-    smallest(case.info.key, case.direction, case.version).unwrap_or_default().to_vec()
+    smallest_frame(case.info.key, case.direction, case.version).unwrap_or_default().to_vec()
 }
 
 /// Reads the frame; a panic or a large allocation fails the test.

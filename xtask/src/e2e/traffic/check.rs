@@ -114,7 +114,8 @@ fn framed(content: &[u8]) -> Result<Bytes, String> {
 mod tests {
     use super::*;
     use ottla_wire::API_TABLE;
-    use ottla_wire::tables::{Direction, smallest};
+    use ottla_wire::smallest_frame;
+    use ottla_wire::tables::Direction;
 
     #[test]
     fn the_smallest_frames_pass() {
@@ -123,7 +124,7 @@ mod tests {
                 [(Direction::Request, info.request_versions), (Direction::Response, info.response_versions)]
             {
                 for version in versions.iter() {
-                    let frame = smallest(info.key, direction, version).unwrap();
+                    let frame = smallest_frame(info.key, direction, version).unwrap();
                     let checked = check(&frame, direction == Direction::Request, info.key, version);
                     assert_eq!(checked, Ok(()), "{} {direction:?} {version}", info.name);
                 }
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_is_left_over_or_written_otherwise_is_said() {
-        let frame = smallest(ApiKey::METADATA, Direction::Request, 12).unwrap();
+        let frame = smallest_frame(ApiKey::METADATA, Direction::Request, 12).unwrap();
         let mut longer = frame.to_vec();
         longer.push(0);
         longer[3] += 1;

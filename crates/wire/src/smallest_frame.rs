@@ -21,12 +21,12 @@ const EMPTY_BATCH: [u8; 61] = {
 ///
 /// Numbers are zero even where the schema's default is another; strings and bytes are empty rather than null; every array has
 /// one element; nullable structs are present; tagged fields are left out; records hold one empty batch of 61 bytes.
-pub fn smallest(key: ApiKey, direction: Direction, version: i16) -> Option<Bytes> {
-    smallest_of(key.info()?, direction, version)
+pub fn smallest_frame(key: ApiKey, direction: Direction, version: i16) -> Option<Bytes> {
+    smallest_frame_of(key.info()?, direction, version)
 }
 
-/// As [`smallest`], of an API of any tables.
-pub fn smallest_of(info: &ApiInfo, direction: Direction, version: i16) -> Option<Bytes> {
+/// As [`smallest_frame`], of an API of any tables.
+pub fn smallest_frame_of(info: &ApiInfo, direction: Direction, version: i16) -> Option<Bytes> {
     let (table, header) = match direction {
         Direction::Request => (info.request?, info.request_header_version(version)),
         Direction::Response => (info.response?, info.response_header_version(version)),
