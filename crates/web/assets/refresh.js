@@ -1,4 +1,4 @@
-// While the box is ticked, loads the page again every two seconds and puts its content in place. Nothing else needs a script.
+// While the box is checked, loads the page every two seconds and replaces its content. The pages work without this script.
 (() => {
   const place = document.getElementById("refresh");
   if (!place) return;
@@ -19,7 +19,7 @@
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
       if (fresh) old.replaceChildren(...fresh.childNodes);
     } catch {
-      // The broker may be starting again: try later.
+      // The broker may be restarting: the next interval tries again.
     }
   }, 2000);
 })();

@@ -1,4 +1,5 @@
-// Bytes and tree rows light each other up; arrow keys walk over the bytes; the index can be filtered. Nothing here is needed to read.
+// Highlights the tree row of a byte and the bytes of a row, moves over the bytes by arrow keys, filters the index, and takes dropped
+// files. The pages can be read without this script.
 "use strict";
 for (const box of document.querySelectorAll("[data-frame]")) {
   const cells = [...box.querySelectorAll("a[data-b]")];
@@ -34,7 +35,7 @@ for (const box of document.querySelectorAll("[data-frame]")) {
     const other = cell ? row : inside(row)[0];
     if (other) other.scrollIntoView({ block: "nearest" });
   });
-  // One stop for the tab key; from there the arrows go on.
+  // The tab key stops at one byte; the arrow keys move to the others.
   cells.forEach((cell, place) => { cell.tabIndex = place === 0 ? 0 : -1; });
   box.addEventListener("keydown", (event) => {
     const place = cells.indexOf(event.target);

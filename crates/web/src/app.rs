@@ -1,4 +1,4 @@
-//! What every handler has at hand.
+//! The state that every handler shares.
 
 use ottla_broker::Context;
 use std::fmt;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
 
-/// What every handler has at hand.
+/// The state that every handler shares.
 #[derive(Clone)]
 pub struct App {
     pub(crate) broker: Arc<Context>,
-    /// Holds a message once the log has failed.
+    /// A message once the log has failed.
     pub(crate) failure: watch::Receiver<Option<String>>,
     pub(crate) started: Instant,
     pub(crate) address: SocketAddr,
-    /// Names beside IP addresses and localhost under which requests may come.
+    /// Host names that a request may use besides IP addresses and localhost; lower case.
     pub(crate) names: Vec<String>,
-    /// Goes into every form that changes something, so that only our own pages can send one.
+    /// Part of every form that changes something. Other sites cannot read it, so only this server's pages can send such a form.
     pub(crate) token: String,
 }
 
 impl App {
-    /// Gathers what handlers need. `failure` holds a message once the broker's log has failed; `address` is where HTTP listens;
-    /// `names` are host names under which requests may come, beside IP addresses, localhost and the broker's advertised name.
+    /// The state of a server. `failure` holds a message once the broker's log has failed. `address` is where HTTP listens.
+    /// `names` are host names that a request may use besides IP addresses, localhost and the broker's advertised name.
     ///
     /// # Errors
-    /// The system gives no random bytes.
+    /// The operating system gives no random bytes.
     pub fn new(
         broker: Arc<Context>,
         failure: watch::Receiver<Option<String>>,
@@ -43,7 +43,7 @@ impl App {
 }
 
 impl App {
-    /// Bytes that can still be written where the data is; none in memory, or if the system does not say.
+    /// Free bytes on the disk with the data; none if the data is in memory or the system call fails.
     pub(crate) fn disk_free(&self) -> Option<u64> {
         self.broker.reader().free_space().ok().filter(|free| *free < u64::MAX)
     }

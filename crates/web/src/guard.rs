@@ -1,11 +1,12 @@
-//! What stands before every route: which host names are answered to, and what browsers may do with an answer.
+//! The checks before every route: the host name of the request, and the security headers of the response.
 //!
-//! A page elsewhere can point a name of its own at this address (DNS rebinding) and then read everything as its own. So a
-//! request must name the broker by an IP address, by localhost or by a name it was given. Forms that change something carry a
-//! token that other sites cannot read, and are refused if the browser says that they come from elsewhere.
+//! Another site can point a host name of its own at this address (DNS rebinding) and then read every response as its own. So a
+//! request must name the broker by an IP address, by localhost or by a configured name. Forms that change something carry a
+//! token that other sites cannot read, and are refused if the browser says that another site sent them.
 
 use crate::App;
-use crate::asked::{JSON, Refusal};
+use crate::error::HttpError;
+use crate::request::JSON;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -15,13 +16,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Nothing but what this server sends itself, no frames, no inline script.
+/// Only content of this server; no frames and no inline script.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
-/// What programs ask for, under whatever name they know this machine by.
-const FOR_PROGRAMS: [&str; 3] = ["/health", "/ready", "/metrics"];
+/// Paths for programs. They may use any host name if the server listens on more than the loopback interface.
+const PROGRAM_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
 
-/// Checks the host, then answers, with headers that bind browsers.
+/// Checks the host name, runs the handler, and adds the security headers.
 pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let mut response = match check_host(&app, request.headers(), path) {
@@ -30,7 +31,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
         Err(refusal) => refusal.as_html(),
     };
     let headers = response.headers_mut();
-    // A page with an inline script of its own brings its own policy.
+    // A page with an inline script sets its own policy.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     let fixed = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -45,11 +46,11 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-fn check_host(app: &App, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
-    if !app.address.ip().is_loopback() && FOR_PROGRAMS.contains(&path) {
+fn check_host(app: &App, headers: &HeaderMap, path: &str) -> Result<(), HttpError> {
+    if !app.address.ip().is_loopback() && PROGRAM_PATHS.contains(&path) {
         return Ok(());
     }
-    let host = host(headers).ok_or_else(|| Refusal::bad("the request names no host"))?;
+    let host = host(headers).ok_or_else(|| HttpError::bad_request("the request has no valid Host header"))?;
     let name = host.host().trim_matches(['[', ']']).to_ascii_lowercase();
     let known = name.parse::<IpAddr>().is_ok()
         || name == "localhost"
@@ -59,10 +60,10 @@ fn check_host(app: &App, headers: &HeaderMap, path: &str) -> Result<(), Refusal>
         return Ok(());
     }
     let why = format!(
-        "this broker does not answer to the name {name:?}, which may be another site's: use its IP address or localhost, or start \
-         it with --http or --advertise and that name"
+        "the broker does not accept requests for the host name {name:?}, which may belong to another site: use its IP address or \
+         localhost, or start it with --http or --advertise and that name"
     );
-    Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, why))
+    Err(HttpError::new(StatusCode::MISDIRECTED_REQUEST, why))
 }
 
 fn host(headers: &HeaderMap) -> Option<Authority> {
@@ -71,15 +72,15 @@ fn host(headers: &HeaderMap) -> Option<Authority> {
     host.filter(|_| all.next().is_none())
 }
 
-/// A form that one of our own pages sent.
+/// A form that one of this server's pages sent.
 pub(crate) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads a form, and refuses it if another site may have sent it.
+    /// Parses a form, and refuses it if another site may have sent it.
     ///
     /// # Errors
-    /// It is not from one of our own pages.
-    pub(crate) fn read(app: &App, headers: &HeaderMap, body: &str) -> Result<Form, Refusal> {
+    /// The form is not from one of this server's pages.
+    pub(crate) fn read(app: &App, headers: &HeaderMap, body: &str) -> Result<Form, HttpError> {
         let form = Form(form_urlencoded::parse(body.as_bytes()).into_owned().collect());
         check_form(app, headers, form.text("token").ok())?;
         Ok(form)
@@ -88,33 +89,34 @@ impl Form {
     /// A field.
     ///
     /// # Errors
-    /// The form lacks it.
-    pub(crate) fn text(&self, name: &str) -> Result<&str, Refusal> {
+    /// The form has no such field.
+    pub(crate) fn text(&self, name: &str) -> Result<&str, HttpError> {
         let found = self.0.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.as_str()).ok_or_else(|| Refusal::bad(format!("the form lacks {name}")))
+        found
+            .map(|(_, value)| value.as_str())
+            .ok_or_else(|| HttpError::bad_request(format!("the form has no field {name}")))
     }
 
     /// A field that is a number.
     ///
     /// # Errors
-    /// The form lacks it, or it is no number of the type.
-    pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, Refusal> {
-        self.text(name)?.parse().map_err(|_| Refusal::bad(format!("{name} is not a number that fits")))
+    /// The form has no such field, or its text is not a number of the type.
+    pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, HttpError> {
+        self.text(name)?
+            .parse()
+            .map_err(|_| HttpError::bad_request(format!("{name} is not a number that fits")))
     }
 }
 
-/// Leads a browser on after a form was carried out.
-pub(crate) fn see_other(place: &str) -> Response {
-    (StatusCode::SEE_OTHER, [(header::LOCATION, place.to_owned())]).into_response()
+/// Redirects the browser to a page after a form was processed.
+pub(crate) fn see_other(location: &str) -> Response {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, location.to_owned())]).into_response()
 }
 
-/// Refuses a form that another site sent, or that does not carry our token.
-///
-/// # Errors
-/// It is not from one of our own pages.
-fn check_form(app: &App, headers: &HeaderMap, token: Option<&str>) -> Result<(), Refusal> {
+/// Refuses a form that another site sent, or that does not carry this server's token.
+fn check_form(app: &App, headers: &HeaderMap, token: Option<&str>) -> Result<(), HttpError> {
     let refused = |why: &str| {
-        Err(Refusal::new(StatusCode::FORBIDDEN, format!("{why}: go back, reload the page and try again")))
+        Err(HttpError::new(StatusCode::FORBIDDEN, format!("{why}: go back, reload the page and try again")))
     };
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     if site.is_some_and(|site| site != b"same-origin") {

@@ -1,13 +1,14 @@
 //! `/metrics`: the broker's figures in Prometheus' text format.
 //!
-//! What is Ottla's own is named `ottla_…`. Offsets and lag have the names that the usual Kafka exporter gave them (`kafka_…`), so
-//! that the dashboards people have show this broker too. The number of series is bounded: see [`shard::MOST_SERIES`].
+//! Figures of Ottla itself are named `ottla_…`. Offsets and lag have the names of the usual Kafka exporter (`kafka_…`), so that
+//! existing dashboards show this broker too. The number of series is bounded by [`crate::shard::figures::MAX_SERIES`].
 
 mod broker;
-mod shard;
+mod topics_and_groups;
 
 use crate::App;
-use crate::asked::typed;
+use crate::respond::with_type;
+use crate::shard::figures::{ShardFigures, figures};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -22,18 +23,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long the shard may take to give its figures; without them the others are still told.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for the shard's figures; after it the other figures are sent alone.
+const SHARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The figures of this moment.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let look = app.broker.host().read(|shard, _| shard::ShardFigures::of(shard));
-    let shard = timeout(PATIENCE, look).await.ok().and_then(Result::ok);
+    let shard = timeout(SHARD_TIMEOUT, figures(&app.broker)).await.ok().and_then(Result::ok);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape { app, shard }));
     let mut text = String::with_capacity(16 << 10);
     match prometheus_text::encode(&mut text, &registry) {
-        Ok(()) => typed(prometheus_text::CONTENT_TYPE, text),
+        Ok(()) => with_type(prometheus_text::CONTENT_TYPE, text),
         Err(fmt::Error) => (
             StatusCode::INTERNAL_SERVER_ERROR,
             "the figures cannot be written, which is a bug in the broker\n",
@@ -42,35 +42,35 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// What is told at one moment.
+/// The figures of one scrape.
 #[derive(Debug)]
 struct Scrape {
     app: Arc<App>,
-    /// None if the shard does not answer.
-    shard: Option<shard::ShardFigures>,
+    /// None if the shard does not respond in time.
+    shard: Option<ShardFigures>,
 }
 
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut sheet = Sheet(encoder);
-        broker::process(&self.app, &mut sheet)?;
-        broker::requests(self.app.broker.metrics(), &mut sheet)?;
-        broker::connections(&self.app, &mut sheet)?;
-        broker::log(&self.app, &mut sheet)?;
+        let mut encoder = MetricsEncoder(encoder);
+        broker::process(&self.app, &mut encoder)?;
+        broker::requests(self.app.broker.metrics(), &mut encoder)?;
+        broker::connections(&self.app, &mut encoder)?;
+        broker::log(&self.app, &mut encoder)?;
         match &self.shard {
-            Some(shard) => shard.write(self.app.broker.metrics(), &mut sheet),
+            Some(shard) => topics_and_groups::write(shard, self.app.broker.metrics(), &mut encoder),
             None => Ok(()),
         }
     }
 }
 
-/// Names with values: what tells the series of a family apart.
+/// The labels of a series: name and value.
 type Labels<'a> = Vec<(&'static str, Cow<'a, str>)>;
 
-/// Where families of figures are written.
-struct Sheet<'a>(DescriptorEncoder<'a>);
+/// Writes families of figures.
+struct MetricsEncoder<'a>(DescriptorEncoder<'a>);
 
-impl Sheet<'_> {
+impl MetricsEncoder<'_> {
     /// A family of counters; `_total` is added to the name.
     fn counters<'l>(
         &mut self,
@@ -109,7 +109,7 @@ impl Sheet<'_> {
         self.gauges(name, help, [(Labels::new(), value)])
     }
 
-    /// A family of histograms, of which `per` make one of the unit that the name says.
+    /// A family of histograms. Their values are divided by `per` to get the unit in the name.
     fn histograms<'l>(
         &mut self,
         name: &str,

@@ -1,8 +1,10 @@
-//! Which path is answered by what.
+//! The routes: the handler of each path.
 
 use crate::App;
-use crate::asked::{JSON, Refusal, page, typed};
-use crate::{guard, health, metrics, pages, shell, site};
+use crate::error::HttpError;
+use crate::request::{JSON, page};
+use crate::respond::with_type;
+use crate::{guard, health, layout, metrics, pages, reference};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
@@ -11,41 +13,41 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// All routes, behind the guard. Built when the first connection comes, so that a start costs nothing.
+/// All routes, behind the guard. They are built when the first connection arrives, so that the broker starts fast.
 pub fn routes(app: Arc<App>) -> Router {
     let router = Router::new()
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
         .route("/metrics", get(metrics::metrics))
-        .route("/style.css", get(async || typed("text/css; charset=utf-8", shell::STYLE)))
-        .route("/decode", get(site::decode::form).post(site::decode::decode))
-        .layer(DefaultBodyLimit::max(site::decode::MOST_BYTES))
-        .route("/reference", get(site::serve::top))
-        .route("/reference/", get(site::serve::top))
-        .route("/reference/{*name}", get(site::serve::file))
-        .route("/refresh.js", get(async || typed("text/javascript; charset=utf-8", shell::SCRIPT)));
+        .route("/style.css", get(async || with_type("text/css; charset=utf-8", layout::STYLE)))
+        .route("/decode", get(reference::decode::form).post(reference::decode::decode))
+        .layer(DefaultBodyLimit::max(reference::decode::MAX_BYTES))
+        .route("/reference", get(reference::serve::redirect_to_index))
+        .route("/reference/", get(reference::serve::redirect_to_index))
+        .route("/reference/{*name}", get(reference::serve::file))
+        .route("/refresh.js", get(async || with_type("text/javascript; charset=utf-8", layout::SCRIPT)));
     broker_pages(router)
-        .fallback(nothing_here)
-        .method_not_allowed_fallback(not_that_way)
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn_with_state(Arc::clone(&app), guard::guard))
         .with_state(app)
 }
 
-async fn nothing_here(uri: Uri) -> Response {
-    let refusal = Refusal::missing("there is nothing at this address; the start page is at /");
-    refused(&uri, &refusal)
+async fn not_found(uri: Uri) -> Response {
+    let error = HttpError::not_found("there is no page at this address; the start page is at /");
+    respond(&uri, &error)
 }
 
-async fn not_that_way(uri: Uri, method: Method) -> Response {
-    let why = format!("this address does not take {method}");
-    refused(&uri, &Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why))
+async fn method_not_allowed(uri: Uri, method: Method) -> Response {
+    let why = format!("this address does not accept {method}");
+    respond(&uri, &HttpError::new(StatusCode::METHOD_NOT_ALLOWED, why))
 }
 
-fn refused(uri: &Uri, refusal: &Refusal) -> Response {
-    if uri.path().starts_with(JSON) { refusal.as_json() } else { refusal.as_html() }
+fn respond(uri: &Uri, error: &HttpError) -> Response {
+    if uri.path().starts_with(JSON) { error.as_json() } else { error.as_html() }
 }
 
-/// The pages that show the running broker.
+/// The pages of the running broker.
 fn broker_pages(router: Router<Arc<App>>) -> Router<Arc<App>> {
     let router = page(router, "/", pages::overview::overview);
     let router = page(router, "/topics", pages::topics::topics);

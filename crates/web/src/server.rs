@@ -1,4 +1,4 @@
-//! Accepts HTTP connections on the runtime it is started on, within limits.
+//! Accepts HTTP connections, within limits.
 
 use crate::{App, routes};
 use hyper::server::conn::http1;
@@ -13,14 +13,14 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-/// Open connections; one more waits until another is closed.
-const MOST_CONNECTIONS: usize = 256;
-/// How long a peer may take to send the head of a request, or stay silent between two.
-const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How long to wait when no connection can be accepted, for want of file descriptors say.
+/// The most open connections; a further one waits until another is closed.
+const MAX_CONNECTIONS: usize = 256;
+/// The longest time for a client to send the head of a request, from the end of the one before.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause after a failed accept, for example when file descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The HTTP side at work. Dropping it ends it and its connections at once.
+/// The running HTTP server. Dropping it closes the listener and all connections.
 #[derive(Debug)]
 pub struct Web {
     address: SocketAddr,
@@ -28,7 +28,7 @@ pub struct Web {
 }
 
 impl Web {
-    /// Serves HTTP to whoever connects to `listener`, on the tokio runtime this is called on.
+    /// Serves HTTP on `listener`, on the tokio runtime of the caller.
     ///
     /// # Errors
     /// The listener has no address.
@@ -37,7 +37,7 @@ impl Web {
         Ok(Web { address, accepting: tokio::spawn(accept_all(listener, Arc::new(app))) })
     }
 
-    /// The address it listens on.
+    /// The address that the server listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
@@ -50,22 +50,22 @@ impl Drop for Web {
 }
 
 async fn accept_all(listener: TcpListener, app: Arc<App>) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let mut guests = JoinSet::new();
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
     let mut router = None;
     loop {
         // The semaphore is never closed.
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            Some(_) = guests.join_next() => continue,
+            Some(_) = connections.join_next() => continue,
         };
         match accepted {
             Ok((stream, _)) => {
                 let router = router.get_or_insert_with(|| routes(Arc::clone(&app))).clone();
-                guests.spawn(async move {
+                connections.spawn(async move {
                     serve(stream, router).await;
-                    drop(place);
+                    drop(slot);
                 });
             }
             Err(error) => {
@@ -79,7 +79,7 @@ async fn accept_all(listener: TcpListener, app: Arc<App>) {
 async fn serve(stream: TcpStream, router: axum::Router) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     if let Err(error) = served.await {
         tracing::debug!(%error, "an HTTP connection ended");

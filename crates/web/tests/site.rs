@@ -69,7 +69,7 @@ fn a_page_shows_both_frames_to_the_last_byte() {
 fn a_page_that_stands_alone_links_to_nothing() {
     let api = TableSet::built_in().api_named("Metadata").unwrap();
     let page = Page::new(&Schemas::built_in(), api, 12).unwrap();
-    let html = site().alone(&page).unwrap();
+    let html = site().single_file(&page).unwrap();
     let outside = |link: &&str| !link.starts_with('#') && *link != "data:,";
     assert_eq!(values(&html, "href").into_iter().filter(outside).collect::<Vec<_>>(), [""; 0]);
     assert_eq!(values(&html, "src"), [""; 0]);

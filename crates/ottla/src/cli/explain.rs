@@ -140,7 +140,7 @@ impl Explain {
         }
         if self.html {
             let site = Site::new(schemas.clone(), ottla_broker::served_versions);
-            let html = site.alone(&page).map_err(|why| Failure::new(why.to_string()))?;
+            let html = site.single_file(&page).map_err(|why| Failure::new(why.to_string()))?;
             return Ok(out.raw(html.as_bytes())?);
         }
         Ok(out.coloured(&text::page(&page, self.parts.parts(), self.color.paint()))?)

@@ -1,38 +1,39 @@
-//! An administrator aborts an open transaction: a page that says what would be lost, and a form that does it. The form names
-//! exactly the transaction that the page showed, and is answered when the abort is durable.
+//! An administrator aborts an open transaction: a page that says what is lost, and a form that does it. The form names exactly
+//! the transaction that the page showed. Its response is sent when the abort is durable.
 
-use super::text::{moment, span};
-use super::transactions::{Seen, find};
+use super::transactions::find;
 use crate::App;
-use crate::asked::{Asked, Refusal};
+use crate::error::HttpError;
+use crate::format::{moment, span};
 use crate::guard::{Form, see_other};
-use crate::shell::Shell;
+use crate::layout::Layout;
+use crate::request::PageRequest;
+use crate::shard::abort::{self, Target};
+use crate::shard::transactions::TransactionDetail;
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use ottla_core::ops::{AbortTransaction, NotOpen};
-use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Asks whether to abort a transaction.
+/// The page that asks for confirmation.
 #[derive(Template, Serialize)]
 #[template(path = "abort.html")]
 pub(crate) struct AbortPage {
     #[serde(skip)]
-    shell: Shell,
+    layout: Layout,
     #[serde(flatten)]
-    seen: Seen,
-    /// Goes back with the form.
+    detail: TransactionDetail,
+    /// The token that the form sends back.
     token: String,
 }
 
-pub(crate) async fn confirm(asked: Asked) -> Result<AbortPage, Refusal> {
-    let seen = find(&asked).await?;
-    let mut shell = asked.shell(format!("Abort the transaction of {}?", seen.id), "Transactions");
-    shell.refresh = false;
-    Ok(AbortPage { shell, token: asked.app.token.clone(), seen })
+pub(crate) async fn confirm(request: PageRequest) -> Result<AbortPage, HttpError> {
+    let detail = find(&request).await?;
+    let mut layout = request.layout(format!("Abort the transaction of {}?", detail.id), "Transactions");
+    layout.refresh = false;
+    Ok(AbortPage { layout, token: request.app.token.clone(), detail })
 }
 
 /// Aborts the transaction that a form names.
@@ -40,26 +41,24 @@ pub(crate) async fn abort(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     body: String,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpError> {
     let form = Form::read(&app, &headers, &body)?;
     let id = form.text("id")?.to_owned();
-    let (transactional_id, producer_id) = (id.clone(), ProducerId(form.number("producer_id")?));
-    let (producer_epoch, started) =
-        (ProducerEpoch(form.number("epoch")?), Millis(form.number("started_ms")?));
-    let abort = AbortTransaction { transactional_id, producer_id, producer_epoch, started };
-    match app.broker.host().submit(abort).await? {
-        Ok(()) => {
-            tracing::info!(transactional_id = %id, producer_id = producer_id.0, "an administrator aborted a transaction");
-            Ok(see_other(&format!("/transaction?id={}", encode(&id))))
-        }
-        Err(NotOpen) => Err(changed("this transaction is not open any more: it ended, or another began")),
+    let target = Target {
+        transactional_id: id.clone(),
+        producer_id: form.number("producer_id")?,
+        epoch: form.number("epoch")?,
+        started_ms: form.number("started_ms")?,
+    };
+    let producer_id = target.producer_id;
+    if !abort::abort(&app.broker, target).await? {
+        let why = "this transaction is not open any more: it ended, or another began; nothing was done";
+        return Err(HttpError::new(StatusCode::CONFLICT, why));
     }
+    tracing::info!(transactional_id = %id, producer_id, "an administrator aborted a transaction");
+    Ok(see_other(&format!("/transaction?id={}", url_encode(&id))))
 }
 
-fn encode(text: &str) -> String {
+fn url_encode(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
-}
-
-fn changed(why: &str) -> Refusal {
-    Refusal::new(StatusCode::CONFLICT, format!("{why}; nothing was done"))
 }

@@ -1,10 +1,11 @@
-//! Live frames: what connections said last, each exchange with its stages and the broker's verdict, its frames as trees.
+//! Live frames: the last exchanges of each connection, each with its stages, the broker's verdict, and its frames as trees.
 
-use super::text::{hex, moment, size};
 use crate::App;
-use crate::asked::{Asked, Refusal};
+use crate::error::HttpError;
+use crate::format::{hex, moment, size};
 use crate::guard::{Form, see_other};
-use crate::shell::Shell;
+use crate::layout::Layout;
+use crate::request::PageRequest;
 use askama::Template;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -16,42 +17,42 @@ use ottla_wire::tables::TableSet;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Exchanges that are listed at most.
-const MOST_ROWS: usize = 200;
-/// Exchanges of one connection that may be asked to be kept.
-const MOST_KEPT: usize = 10_000;
-/// Nodes of a tree that are shown at most, and bytes that records may be decompressed to.
-const MOST_NODES: usize = 5000;
-const MOST_OPENED: usize = 4 << 20;
+/// The most exchanges that are listed.
+const MAX_ROWS: usize = 200;
+/// The most exchanges of a connection that can be kept.
+const MAX_RING: usize = 10_000;
+/// The most nodes of a tree that are shown, and the most bytes of decompressed records.
+const MAX_NODES: usize = 5000;
+const MAX_DECOMPRESSED: usize = 4 << 20;
 
 /// The list of exchanges.
 #[derive(Template, Serialize)]
 #[template(path = "frames.html")]
 pub(crate) struct FramesPage {
     #[serde(skip)]
-    shell: Shell,
+    layout: Layout,
     /// Whether exchanges are recorded.
     on: bool,
-    /// What is shown.
+    /// The filter of the list.
     filter: Filter,
-    /// What is recorded.
+    /// The filter of the recording.
     recorded: Filter,
     kept: usize,
     bytes: u64,
     limit_bytes: u64,
-    /// Exchanges of one connection that are kept.
+    /// The most exchanges of a connection that are kept.
     ring: usize,
     /// Exchanges that were not recorded because too many were under way.
     missed: u64,
     /// Newest first.
-    exchanges: Vec<Row>,
-    /// Older ones that pass the filter and are not listed.
+    exchanges: Vec<ExchangeRow>,
+    /// Older exchanges that pass the filter and are not listed.
     left_out: usize,
-    /// Goes back with a form.
+    /// The token that the forms send back.
     token: String,
 }
 
-/// A filter as texts; empty is any.
+/// A filter as texts; an empty text matches anything.
 #[derive(Default, Serialize)]
 struct Filter {
     connection: String,
@@ -63,7 +64,7 @@ struct Filter {
 
 /// An exchange in the list.
 #[derive(Serialize)]
-struct Row {
+struct ExchangeRow {
     seq: u64,
     connection: u64,
     peer: String,
@@ -73,7 +74,7 @@ struct Row {
     version: i16,
     correlation_id: i32,
     received_ms: i64,
-    /// From the request's last byte to the response's.
+    /// From the last byte of the request to the last byte of the response.
     nanoseconds: Option<u64>,
     ending: String,
     errors: Vec<&'static str>,
@@ -81,7 +82,7 @@ struct Row {
     more_verdicts: usize,
 }
 
-/// Why something was refused.
+/// Why a request or a part of it was refused.
 #[derive(Serialize)]
 struct VerdictRow {
     subject: String,
@@ -90,17 +91,16 @@ struct VerdictRow {
     words: String,
 }
 
-pub(crate) async fn frames(asked: Asked) -> Result<FramesPage, Refusal> {
-    let trace = asked.app.broker.trace();
-    let filter = Filter::read(|name| asked.text(name));
-    let wanted = filter.parsed()?;
-    let mut found = trace.snapshot(&wanted);
+pub(crate) async fn frames(request: PageRequest) -> Result<FramesPage, HttpError> {
+    let trace = request.app.broker.trace();
+    let filter = Filter::read(|name| request.query_param(name));
+    let mut found = trace.snapshot(&filter.parse()?);
     found.reverse();
-    let left_out = found.len().saturating_sub(MOST_ROWS);
-    found.truncate(MOST_ROWS);
+    let left_out = found.len().saturating_sub(MAX_ROWS);
+    found.truncate(MAX_ROWS);
     let usage = trace.usage();
     Ok(FramesPage {
-        shell: asked.shell("Live frames", "Frames"),
+        layout: request.layout("Live frames", "Frames"),
         on: trace.is_on(),
         filter,
         recorded: Filter::of(&trace.filter()),
@@ -109,30 +109,30 @@ pub(crate) async fn frames(asked: Asked) -> Result<FramesPage, Refusal> {
         limit_bytes: usage.limit as u64,
         ring: usage.ring,
         missed: usage.missed,
-        exchanges: found.iter().map(|exchange| Row::of(exchange)).collect(),
+        exchanges: found.iter().map(|exchange| ExchangeRow::of(exchange)).collect(),
         left_out,
-        token: asked.app.token.clone(),
+        token: request.app.token.clone(),
     })
 }
 
-/// Starts, stops or empties the recording.
+/// Starts or stops the recording, or drops what was recorded.
 pub(crate) async fn control(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     body: String,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpError> {
     let form = Form::read(&app, &headers, &body)?;
     let trace = app.broker.trace();
     match form.text("do")? {
         "start" => {
             let filter = Filter::read(|name| form.text(name).ok());
-            trace.set_filter(filter.parsed()?);
+            trace.set_filter(filter.parse()?);
             let ring = form.text("ring").map_or(Ok(TRACE_RING), |_| form.number("ring"))?;
-            trace.start(ring.clamp(1, MOST_KEPT));
+            trace.start(ring.clamp(1, MAX_RING));
         }
         "stop" => trace.stop(),
         "clear" => trace.clear(),
-        other => return Err(Refusal::bad(format!("{other:?} is neither start, stop nor clear"))),
+        other => return Err(HttpError::bad_request(format!("{other:?} is neither start, stop nor clear"))),
     }
     Ok(see_other("/frames"))
 }
@@ -160,15 +160,16 @@ impl Filter {
         }
     }
 
-    fn parsed(&self) -> Result<TraceFilter, Refusal> {
+    fn parse(&self) -> Result<TraceFilter, HttpError> {
         let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let api = some(&self.api).map(|name| {
             let known = TableSet::built_in().api_named(&name).map(|info| info.key);
-            known
-                .ok_or_else(|| Refusal::bad(format!("there is no API named {name:?}; names are as in /apis")))
+            known.ok_or_else(|| {
+                HttpError::bad_request(format!("there is no API named {name:?}; names are as in /reference"))
+            })
         });
         let connection = some(&self.connection).map(|text| {
-            text.parse().map_err(|_| Refusal::bad(format!("connection is not a number: {text:?}")))
+            text.parse().map_err(|_| HttpError::bad_request(format!("connection is not a number: {text:?}")))
         });
         Ok(TraceFilter {
             connection: connection.transpose()?,
@@ -179,7 +180,7 @@ impl Filter {
         })
     }
 
-    /// In words.
+    /// The filter in words.
     fn words(&self) -> String {
         let all = [
             ("connection", &self.connection),
@@ -193,9 +194,9 @@ impl Filter {
     }
 }
 
-impl Row {
-    fn of(exchange: &Exchange) -> Row {
-        Row {
+impl ExchangeRow {
+    fn of(exchange: &Exchange) -> ExchangeRow {
+        ExchangeRow {
             seq: exchange.seq,
             connection: exchange.connection,
             peer: exchange.peer.to_string(),
@@ -208,7 +209,7 @@ impl Row {
             nanoseconds: exchange.stages.written,
             ending: match &exchange.ending {
                 Ending::Answered => "answered".to_owned(),
-                Ending::Silent => "no answer was wished".to_owned(),
+                Ending::Silent => "no response requested".to_owned(),
                 Ending::Closed(why) => format!("closed: {why}"),
                 Ending::Lost => "the connection ended before the answer was written".to_owned(),
             },
@@ -243,74 +244,78 @@ fn micros(nanoseconds: u64) -> String {
 #[template(path = "frame.html")]
 pub(crate) struct FramePage {
     #[serde(skip)]
-    shell: Shell,
+    layout: Layout,
     #[serde(flatten)]
-    row: Row,
+    row: ExchangeRow,
     topics: Vec<String>,
     groups: Vec<String>,
     transactional_ids: Vec<String>,
-    stages: Vec<Stage>,
-    request: Frame,
-    response: Option<Frame>,
+    stages: Vec<StageRow>,
+    request: FrameRow,
+    response: Option<FrameRow>,
 }
 
-/// When a stage was reached.
+/// When the request reached a stage.
 #[derive(Serialize)]
-struct Stage {
+struct StageRow {
     name: &'static str,
-    /// Since the request was there.
+    /// Since the last byte of the request arrived.
     nanoseconds: u64,
 }
 
-impl Stage {
+impl StageRow {
     fn time(&self) -> String {
         micros(self.nanoseconds)
     }
 }
 
-/// A frame, explained.
+/// A frame as tree and hex.
 #[derive(Serialize)]
-struct Frame {
+struct FrameRow {
     bytes: usize,
-    /// Whether bytes at its end were not kept.
+    /// Whether the end of the frame was not kept.
     cut: bool,
     hex: String,
     tree: String,
     faults: Vec<String>,
 }
 
-pub(crate) async fn frame(asked: Asked) -> Result<FramePage, Refusal> {
-    let seq = asked.number("seq")?.ok_or_else(|| Refusal::bad("say which exchange: /frame?seq=NUMBER"))?;
-    let gone = || Refusal::missing(format!("exchange {seq} is not kept any more, or never was"));
-    let exchange = asked.app.broker.trace().exchange(seq).ok_or_else(gone)?;
-    let mut shell = asked.shell(format!("{} version {}", exchange.api.name(), exchange.version), "Frames");
-    shell.refresh = false;
+pub(crate) async fn frame(request: PageRequest) -> Result<FramePage, HttpError> {
+    let seq = request
+        .number("seq")?
+        .ok_or_else(|| HttpError::bad_request("say which exchange: /frame?seq=NUMBER"))?;
+    let gone = || HttpError::not_found(format!("exchange {seq} is not kept any more, or never was"));
+    let exchange = request.app.broker.trace().exchange(seq).ok_or_else(gone)?;
+    let mut layout =
+        request.layout(format!("{} version {}", exchange.api.name(), exchange.version), "Frames");
+    layout.refresh = false;
     let set = TableSet::built_in();
-    let options = Options { cap: MOST_OPENED, most_nodes: MOST_NODES, ..Options::default() };
-    let request = |bytes: &Bytes| explain::request(set, bytes, &options);
-    let response = |bytes: &Bytes| explain::response(set, exchange.api, exchange.version, bytes, &options);
-    let stages = exchange.stages.reached().map(|(name, nanoseconds)| Stage { name, nanoseconds });
+    let options = Options { cap: MAX_DECOMPRESSED, most_nodes: MAX_NODES, ..Options::default() };
+    let explain_request = |bytes: &Bytes| explain::request(set, bytes, &options);
+    let explain_response =
+        |bytes: &Bytes| explain::response(set, exchange.api, exchange.version, bytes, &options);
+    let stages = exchange.stages.reached().map(|(name, nanoseconds)| StageRow { name, nanoseconds });
     Ok(FramePage {
-        shell,
-        row: Row::of(&exchange),
+        layout,
+        row: ExchangeRow::of(&exchange),
         topics: exchange.topics.clone(),
         groups: exchange.groups.clone(),
         transactional_ids: exchange.transactional_ids.clone(),
         stages: stages.collect(),
-        request: Frame::of(&exchange.request, request),
-        response: exchange.response.as_ref().map(|frame| Frame::of(frame, response)),
+        request: FrameRow::of(&exchange.request, explain_request),
+        response: exchange.response.as_ref().map(|frame| FrameRow::of(frame, explain_response)),
     })
 }
 
-impl Frame {
-    fn of(frame: &TracedFrame, explain: impl Fn(&Bytes) -> Explained) -> Frame {
+impl FrameRow {
+    fn of(frame: &TracedFrame, explain: impl Fn(&Bytes) -> Explained) -> FrameRow {
         let explained = explain(&frame.bytes);
-        Frame {
+        FrameRow {
             bytes: frame.size,
             cut: frame.is_cut(),
             hex: hex(&frame.bytes),
             tree: explained.tree(),
-            // Where bytes were not kept the tree ends early, which is no fault of the frame.
+            // A frame whose end was not kept ends early, which is no fault of the client.
             faults: match frame.is_cut() {
                 true => Vec::new(),
                 false => explained.faults().iter().map(ToString::to_string).collect(),
@@ -318,7 +323,7 @@ impl Frame {
         }
     }
 
-    /// Sixteen bytes in a line.
+    /// The bytes in hex, sixteen a line.
     fn lines(&self) -> String {
         let pairs: Vec<&str> =
             (0..self.hex.len() / 2).filter_map(|at| self.hex.get(2 * at..2 * at + 2)).collect();

@@ -49,7 +49,7 @@ async fn only_reading_is_allowed_but_for_aborts() {
     }
     let answer = world.get("/api/v1/nothing").await;
     assert_eq!(answer.status, StatusCode::NOT_FOUND);
-    assert!(answer.json()["error"].as_str().unwrap().contains("nothing at this address"));
+    assert!(answer.json()["error"].as_str().unwrap().contains("no page at this address"));
 }
 
 #[tokio::test]

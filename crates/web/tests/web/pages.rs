@@ -33,7 +33,7 @@ async fn topics_are_listed_and_found() {
     assert_eq!(names(world.json("/topics?q=card").await), ["postcards"]);
     assert!(world.page("/topics").await.contains("href=\"/topics/letters\""));
     let page = world.page(&format!("/topics?q={HOSTILE_IN_QUERY}")).await;
-    assert!(page.contains("No topic like that"), "{page}");
+    assert!(page.contains("No topic matches the filter"), "{page}");
 }
 
 #[tokio::test]

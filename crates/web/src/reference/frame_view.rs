@@ -1,32 +1,32 @@
-//! A frame that was taken apart, as rows for a template: the grid of bytes and the tree, each linked with the other.
+//! A decoded frame as rows for a template: the grid of bytes and the tree, linked with each other.
 
 use ottla_microscope::grid::{self, ROW};
 use ottla_wire::explain::{Explained, Region};
 use ottla_wire::tables::Direction;
 use std::fmt::Write;
 
-/// Bytes that a grid shows at most.
-const MOST_BYTES: usize = 4096;
-/// Nodes that a tree shows at most.
-const MOST_NODES: usize = 4000;
+/// The most bytes that a grid shows.
+const MAX_BYTES: usize = 4096;
+/// The most nodes that a tree shows.
+const MAX_NODES: usize = 4000;
 
-/// What a template shows of a frame.
+/// The rows of a frame.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameView {
-    /// Goes in front of every anchor, so that several frames fit on a page.
+    /// Prefix of every anchor, so that a page can show several frames.
     pub(crate) id: String,
     pub(crate) rows: Vec<ByteRow>,
     pub(crate) nodes: Vec<NodeRow>,
-    /// Bytes and nodes that are not shown.
-    pub(crate) bytes_left: usize,
-    pub(crate) nodes_left: usize,
+    /// Bytes and nodes beyond those that are shown.
+    pub(crate) bytes_left_out: usize,
+    pub(crate) nodes_left_out: usize,
     pub(crate) faults: Vec<String>,
 }
 
 /// A row of the grid.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteRow {
-    /// The place of its first byte, in hex.
+    /// The position of its first byte, in hex.
     pub(crate) at: String,
     pub(crate) cells: Vec<ByteCell>,
 }
@@ -36,9 +36,9 @@ pub(crate) struct ByteRow {
 pub(crate) struct ByteCell {
     pub(crate) at: usize,
     pub(crate) hex: String,
-    /// The class that colours it.
+    /// The CSS class of its colour.
     pub(crate) class: &'static str,
-    /// The node it belongs to.
+    /// The innermost node that contains it.
     pub(crate) node: usize,
 }
 
@@ -52,13 +52,13 @@ pub(crate) struct NodeRow {
     pub(crate) position: String,
     pub(crate) about: String,
     pub(crate) class: &'static str,
-    /// First byte and number of bytes in the frame, unless it has none there.
+    /// First byte and number of bytes in the frame; none for a node without bytes or in decompressed records.
     pub(crate) span: Option<(u32, u32)>,
-    pub(crate) noted: bool,
+    pub(crate) has_note: bool,
 }
 
 /// An entry of the legend.
-pub(crate) struct Legend {
+pub(crate) struct LegendEntry {
     pub(crate) class: &'static str,
     pub(crate) name: &'static str,
 }
@@ -66,14 +66,14 @@ pub(crate) struct Legend {
 impl FrameView {
     pub(crate) fn new(id: impl Into<String>, explained: &Explained) -> FrameView {
         let cells = grid::cells(explained, 0);
-        let shown = cells.get(..MOST_BYTES).unwrap_or(&cells);
+        let shown = cells.get(..MAX_BYTES).unwrap_or(&cells);
         let rows = shown.chunks(ROW).enumerate().map(|(row, cells)| byte_row(row * ROW, cells)).collect();
         let nodes: Vec<NodeRow> = explained
             .rows()
             .into_iter()
             .zip(explained.nodes())
             .enumerate()
-            .take(MOST_NODES)
+            .take(MAX_NODES)
             .map(|(id, ([label, ty, value, position, _], node))| NodeRow {
                 node: id,
                 label,
@@ -83,13 +83,13 @@ impl FrameView {
                 about: about(explained, id),
                 class: class(node.region),
                 span: (node.source == 0 && node.size > 0).then_some((node.at, node.size)),
-                noted: node.note.is_some(),
+                has_note: node.note.is_some(),
             })
             .collect();
         FrameView {
             id: id.into(),
-            bytes_left: cells.len() - shown.len(),
-            nodes_left: explained.nodes().len() - nodes.len(),
+            bytes_left_out: cells.len() - shown.len(),
+            nodes_left_out: explained.nodes().len() - nodes.len(),
             rows,
             nodes,
             faults: explained.faults().iter().map(ToString::to_string).collect(),
@@ -97,7 +97,7 @@ impl FrameView {
     }
 }
 
-/// The meaning in full, as a page has room for it, with what is worth knowing.
+/// The full meaning of a node, with its note.
 fn about(explained: &Explained, id: usize) -> String {
     let mut text = explained.about_text(id).into_owned();
     if let Some(note) = explained.nodes().get(id).and_then(|node| node.note) {
@@ -128,8 +128,8 @@ fn class(region: Region) -> &'static str {
     }
 }
 
-/// The colours of the bytes.
-pub(crate) fn legend(direction: Option<Direction>) -> Vec<Legend> {
+/// The legend of the colours.
+pub(crate) fn legend(direction: Option<Direction>) -> Vec<LegendEntry> {
     Region::ALL
         .into_iter()
         .map(|region| {
@@ -138,7 +138,7 @@ pub(crate) fn legend(direction: Option<Direction>) -> Vec<Legend> {
                 (Region::Body, Some(Direction::Response)) => "response body",
                 _ => region.name(),
             };
-            Legend { class: class(region), name }
+            LegendEntry { class: class(region), name }
         })
         .collect()
 }

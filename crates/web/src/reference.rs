@@ -1,11 +1,12 @@
-//! The reference: a page for each API and version, and what goes with them. Written to a folder, or served as it is.
+//! The protocol reference: a page for each API and version, the error codes, and the paste box. `ottla site` writes it to a
+//! folder; the broker serves it at `/reference/`.
 //!
-//! Every link is relative, so the same pages work from a folder, from any web server, and at `/reference/` of the broker.
+//! Every link is relative, so the same pages work from a folder, from any web server, and at the broker.
 
 pub(crate) mod decode;
+mod frame_view;
 mod pages;
 pub(crate) mod serve;
-pub(crate) mod view;
 
 use askama::Template;
 use ottla_microscope::page::{Page, highest_version};
@@ -13,65 +14,64 @@ use ottla_microscope::schemas::Schemas;
 use ottla_wire::tables::MessageKind;
 use ottla_wire::{ApiInfo, Versions};
 
-/// The style that reference pages have beside that of all pages.
+/// The style of reference pages, in addition to that of all pages.
 pub(crate) const SITE_STYLE: &str = include_str!("../assets/site.css");
-/// The script that links bytes and tree.
+/// The script that highlights the bytes of a tree row and the row of a byte.
 pub(crate) const SITE_SCRIPT: &str = include_str!("../assets/site.js");
 
-/// The reference, ready to be written.
+/// The reference of a set of schemas. Its files are rendered one by one.
 #[derive(Clone, Debug)]
 pub struct Site {
     schemas: Schemas,
     served: fn(ottla_wire::ApiKey) -> Option<Versions>,
-    /// Entries of the navigation in front of the reference's own: name and path.
+    /// Navigation entries before the reference's own: name and path.
     broker: &'static [(&'static str, &'static str)],
 }
 
-/// A page that cannot be written, which is a bug.
-pub type Failed = askama::Error;
+/// A page cannot be rendered, which is a bug.
+pub type RenderError = askama::Error;
 
-/// What all pages of the reference have in common.
+/// The layout of a reference page: what `reference.html` shows around the content.
 #[derive(Clone, Debug)]
-pub(crate) struct Sheet {
+pub(crate) struct ReferenceLayout {
     pub(crate) title: String,
-    /// The entry of the navigation that it belongs to.
-    pub(crate) here: &'static str,
-    /// From the page to the top of the reference: empty or some `../`.
+    /// The navigation entry that the page belongs to.
+    pub(crate) section: &'static str,
+    /// The path from the page to the top of the reference: empty or some `../`.
     pub(crate) root: &'static str,
-    /// Whether it stands alone, with style and script in it and nothing around it.
+    /// Whether the page is a single file that contains style and script and has no navigation.
     pub(crate) inline: bool,
     broker: &'static [(&'static str, &'static str)],
 }
 
-impl Sheet {
-    /// The navigation.
-    fn entries(&self) -> Vec<Entry> {
+impl ReferenceLayout {
+    fn navigation(&self) -> Vec<NavEntry> {
         let own = [("APIs", "index.html"), ("Error codes", "errors.html")];
         let broker = self.broker.iter().map(|(name, path)| (*name, (*path).to_owned()));
         let all = broker.chain(own.map(|(name, path)| (name, format!("{}{path}", self.root))));
-        all.map(|(name, path)| Entry { name, path, here: name == self.here }).collect()
+        all.map(|(name, path)| NavEntry { name, path, is_current: name == self.section }).collect()
     }
 }
 
-/// An entry of the navigation.
-struct Entry {
+/// A navigation entry.
+struct NavEntry {
     name: &'static str,
     path: String,
-    /// Whether the page belongs to it.
-    here: bool,
+    /// Whether the page belongs to this entry.
+    is_current: bool,
 }
 
 impl Site {
-    /// The reference of these schemas. `served` says which versions the broker serves.
+    /// The reference of these schemas. `served` gives the versions of an API that the broker serves.
     pub fn new(schemas: Schemas, served: fn(ottla_wire::ApiKey) -> Option<Versions>) -> Site {
         Site { schemas, served, broker: &[] }
     }
 
-    fn sheet(&self, title: impl Into<String>, here: &'static str, root: &'static str) -> Sheet {
-        Sheet { title: title.into(), here, root, inline: false, broker: self.broker }
+    fn layout(&self, title: impl Into<String>, section: &'static str, root: &'static str) -> ReferenceLayout {
+        ReferenceLayout { title: title.into(), section, root, inline: false, broker: self.broker }
     }
 
-    /// The names of all files, relative to the top.
+    /// The paths of all files, relative to the top.
     pub fn files(&self) -> Vec<String> {
         let fixed = ["index.html", "errors.html", "style.css", "site.css", "site.js"].map(str::to_owned);
         let apis =
@@ -88,12 +88,12 @@ impl Site {
     /// The content of one of [`Site::files`]; `None` for any other name.
     ///
     /// # Errors
-    /// The page cannot be written, which is a bug.
-    pub fn file(&self, name: &str) -> Result<Option<String>, Failed> {
+    /// The page cannot be rendered, which is a bug.
+    pub fn file(&self, name: &str) -> Result<Option<String>, RenderError> {
         match name {
             "index.html" => return self.index().map(Some),
-            "errors.html" => return pages::Errors::new(self).render().map(Some),
-            "style.css" => return Ok(Some(crate::shell::STYLE.to_owned())),
+            "errors.html" => return pages::ErrorsPage::new(self).render().map(Some),
+            "style.css" => return Ok(Some(crate::layout::STYLE.to_owned())),
             "site.css" => return Ok(Some(SITE_STYLE.to_owned())),
             "site.js" => return Ok(Some(SITE_SCRIPT.to_owned())),
             _ => {}
@@ -115,16 +115,16 @@ impl Site {
         page.map(|page| pages::ApiPage::new(self, &page, false).render()).transpose()
     }
 
-    /// A page that stands alone in one file.
+    /// A page as a single file that contains style and script.
     ///
     /// # Errors
-    /// The page cannot be written, which is a bug.
-    pub fn alone(&self, page: &Page) -> Result<String, Failed> {
+    /// The page cannot be rendered, which is a bug.
+    pub fn single_file(&self, page: &Page) -> Result<String, RenderError> {
         pages::ApiPage::new(self, page, true).render()
     }
 
-    fn index(&self) -> Result<String, Failed> {
-        pages::Index::new(self).render()
+    fn index(&self) -> Result<String, RenderError> {
+        pages::IndexPage::new(self).render()
     }
 
     /// The messages that are neither requests nor responses.
@@ -134,7 +134,7 @@ impl Site {
     }
 }
 
-/// Every version that a request or response of the API has.
+/// The versions that the request or the response of an API has, ascending.
 fn versions(api: &ApiInfo) -> Vec<i16> {
     let mut all: Vec<i16> = api.request_versions.iter().chain(api.response_versions.iter()).collect();
     all.sort_unstable();

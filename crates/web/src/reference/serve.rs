@@ -1,12 +1,13 @@
-//! The reference at the broker's own address, below `/reference/`.
+//! The handlers that serve the reference at `/reference/`.
 
 use super::Site;
-use crate::asked::{Refusal, typed};
+use crate::error::HttpError;
+use crate::respond::{internal_error, with_type};
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use ottla_microscope::schemas::Schemas;
 
-/// The pages of the broker, as seen from the reference.
+/// The navigation entries of the broker's pages.
 const BROKER: &[(&str, &str)] = &[
     ("Overview", "/"),
     ("Topics", "/topics"),
@@ -16,12 +17,12 @@ const BROKER: &[(&str, &str)] = &[
     ("Decode", "/decode"),
 ];
 
-/// The reference that a running broker shows.
+/// The reference of a running broker.
 pub(crate) fn site() -> Site {
     Site { broker: BROKER, ..Site::new(Schemas::built_in(), ottla_broker::served_versions) }
 }
 
-pub(crate) async fn top() -> Redirect {
+pub(crate) async fn redirect_to_index() -> Redirect {
     Redirect::permanent("/reference/index.html")
 }
 
@@ -32,10 +33,10 @@ pub(crate) async fn file(Path(name): Path<String>) -> Response {
         _ => "text/html; charset=utf-8",
     };
     match site().file(&name) {
-        Ok(Some(content)) => typed(content_type, content),
+        Ok(Some(content)) => with_type(content_type, content),
         Ok(None) => {
-            Refusal::missing("the reference has no such page; it begins at /reference/").into_response()
+            HttpError::not_found("the reference has no such page; it starts at /reference/").into_response()
         }
-        Err(why) => crate::asked::failed(&why.to_string()),
+        Err(why) => internal_error(&why.to_string()),
     }
 }

@@ -1,25 +1,25 @@
-//! Times, sizes and bytes as people read them.
+//! Times, sizes and bytes as text for people.
 
 use serde::Serialize;
 use std::borrow::Borrow;
 
-/// Bytes of a record: as text if they are text, else in hex.
+/// Bytes of a record: as text if they are printable UTF-8, else in hex.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Shown {
+pub(crate) struct ByteText {
     /// The text, or the hex digits.
     pub(crate) content: String,
     /// `text` or `hex`.
     pub(crate) form: &'static str,
-    /// How many bytes there are.
+    /// The number of bytes, those left out included.
     pub(crate) bytes: usize,
     /// Whether the end is left out.
     pub(crate) cut: bool,
 }
 
-impl Shown {
-    /// Shows at most so many bytes.
-    pub(crate) fn new(bytes: &[u8], most: usize) -> Shown {
-        let head = &bytes[..bytes.len().min(most)];
+impl ByteText {
+    /// Shows the first `max` bytes.
+    pub(crate) fn new(bytes: &[u8], max: usize) -> ByteText {
+        let head = &bytes[..bytes.len().min(max)];
         let cut = head.len() < bytes.len();
         // A character may be cut in two: up to three bytes of it are left out.
         let text = match std::str::from_utf8(head) {
@@ -31,8 +31,8 @@ impl Shown {
         };
         let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
         match text.filter(|text| text.chars().all(is_plain)) {
-            Some(text) => Shown { content: text.to_owned(), form: "text", bytes: bytes.len(), cut },
-            None => Shown { content: hex(head), form: "hex", bytes: bytes.len(), cut },
+            Some(text) => ByteText { content: text.to_owned(), form: "text", bytes: bytes.len(), cut },
+            None => ByteText { content: hex(head), form: "hex", bytes: bytes.len(), cut },
         }
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn size(bytes: impl Borrow<u64>) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A span of milliseconds: `12.3 s`, `4 min 5 s`, `3 h 20 min`, `2 d 1 h`.
+/// A duration in milliseconds: `12.3 s`, `4 min 5 s`, `3 h 20 min`, `2 d 1 h`.
 pub(crate) fn span(millis: impl Borrow<i64>) -> String {
     let millis = (*millis.borrow()).max(0);
     let seconds = millis / 1000;
@@ -72,7 +72,7 @@ pub(crate) fn span(millis: impl Borrow<i64>) -> String {
     }
 }
 
-/// Milliseconds since the Unix epoch as a date and time of day in UTC: `2026-11-30 05:20:09.123`; the number if that is no time.
+/// Milliseconds since 1970 as date and time in UTC: `2026-11-30 05:20:09.123`; as a number outside the years 1970 to 9999.
 pub(crate) fn moment(millis: impl Borrow<i64>) -> String {
     const LAST: i64 = 253_402_300_799_999;
     let millis = *millis.borrow();
@@ -85,7 +85,7 @@ pub(crate) fn moment(millis: impl Borrow<i64>) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}", rest % 1000)
 }
 
-/// The date of a day since 1970-01-01: in eras of 400 years that begin in March, so that the leap day comes last.
+/// Year, month and day of a number of days since 1970-01-01. Years are counted from March, so that the leap day is their last.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -121,13 +121,13 @@ mod tests {
 
     #[test]
     fn bytes_are_text_if_they_can_be() {
-        let seen = |bytes: &[u8], most| {
-            let shown = Shown::new(bytes, most);
+        let show = |bytes: &[u8], max| {
+            let shown = ByteText::new(bytes, max);
             (shown.content, shown.form, shown.cut)
         };
-        assert_eq!(seen("öl".as_bytes(), 100), ("öl".to_owned(), "text", false));
-        assert_eq!(seen("öl".as_bytes(), 1), (String::new(), "text", true));
-        assert_eq!(seen(&[0, 0xff], 100), ("00ff".to_owned(), "hex", false));
-        assert_eq!(seen(&[b'a', 0xc3], 100), ("61c3".to_owned(), "hex", false));
+        assert_eq!(show("öl".as_bytes(), 100), ("öl".to_owned(), "text", false));
+        assert_eq!(show("öl".as_bytes(), 1), (String::new(), "text", true));
+        assert_eq!(show(&[0, 0xff], 100), ("00ff".to_owned(), "hex", false));
+        assert_eq!(show(&[b'a', 0xc3], 100), ("61c3".to_owned(), "hex", false));
     }
 }

@@ -1,7 +1,7 @@
-//! The templates of the reference and what they are filled with.
+//! The pages of the reference: templates and their values.
 
-use super::view::FrameView;
-use super::{Sheet, Site, versions};
+use super::frame_view::FrameView;
+use super::{ReferenceLayout, Site, versions};
 use askama::Template;
 use ottla_microscope::diff::{Change, diff};
 use ottla_microscope::page::{FieldRow, Page, Side, direction_name, fields, flexible, highest_version};
@@ -10,33 +10,33 @@ use ottla_wire::tables::{Direction, MessageKind, MessageTable};
 use ottla_wire::{ApiInfo, ApiKey, ErrorCode, Versions};
 use std::collections::BTreeMap;
 
-/// Error codes that the broker's answers may carry, by API: `cargo xtask apis` gathers them from the broker's source.
+/// Error codes that the broker's responses may contain, by API. `cargo xtask apis` gathers them from the broker's source.
 const ERRORS: &str = include_str!("../../data/errors.tsv");
-/// The requests of stock clients, by API and version: `cargo xtask e2e --through-tap` counts them.
+/// The requests of stock clients, by API and version. `cargo xtask e2e --through-tap` counts them.
 const TRAFFIC: &str = include_str!("../../../microscope/data/traffic.tsv");
 
-/// The codes that this broker's answer to an API may carry, ascending.
+/// The error codes that the broker's response to an API may contain, ascending.
 fn known_errors(key: ApiKey) -> Vec<ErrorCode> {
     let names = ERRORS.lines().filter_map(|line| line.split_once('\t')).find(|(api, _)| *api == key.name());
     let names: Vec<&str> = names.map_or_else(Vec::new, |(_, names)| names.split(' ').collect());
     ErrorCode::all().filter(|code| names.contains(&code.name())).collect()
 }
 
-/// The stock clients that were seen using an API, each with the versions.
+/// The stock clients that used an API in the end-to-end tests, each with the versions.
 fn clients(api: &ApiInfo) -> Vec<(&'static str, String)> {
-    let mut seen: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut used: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for line in TRAFFIC.lines().skip(1) {
         let columns: Vec<&str> = line.split('\t').collect();
         if let [_, name, version, client, ..] = columns[..]
             && name == api.name
         {
-            seen.entry(client).or_default().push(version);
+            used.entry(client).or_default().push(version);
         }
     }
-    seen.into_iter().map(|(client, versions)| (client, versions.join(", "))).collect()
+    used.into_iter().map(|(client, versions)| (client, versions.join(", "))).collect()
 }
 
-/// A sentence from a meaning: a capital in front, a full stop behind.
+/// Makes a sentence of a meaning: a capital letter at the start and a full stop at the end.
 fn sentence(about: &str) -> String {
     let mut chars = about.chars();
     match chars.next() {
@@ -49,18 +49,18 @@ fn sentence(about: &str) -> String {
 #[derive(Template)]
 #[template(path = "api.html")]
 pub(super) struct ApiPage<'a> {
-    sheet: Sheet,
+    layout: ReferenceLayout,
     page: &'a Page,
     versions: Vec<i16>,
     served: Option<Versions>,
-    sides: Vec<Shown<'a>>,
+    sides: Vec<SideSection<'a>>,
     changes: Vec<Change>,
     errors: Vec<ErrorCode>,
     clients: Vec<(&'static str, String)>,
 }
 
 /// A request or response on a page.
-struct Shown<'a> {
+struct SideSection<'a> {
     heading: &'static str,
     about: String,
     side: &'a Side,
@@ -69,9 +69,9 @@ struct Shown<'a> {
 
 impl<'a> ApiPage<'a> {
     pub(super) fn new(site: &Site, page: &'a Page, inline: bool) -> ApiPage<'a> {
-        let mut sheet = site.sheet(page.api.name, "", "../../");
-        sheet.inline = inline;
-        let sides = page.sides().map(|side| Shown {
+        let mut layout = site.layout(page.api.name, "", "../../");
+        layout.inline = inline;
+        let sides = page.sides().map(|side| SideSection {
             heading: direction_name(side.direction),
             about: sentence(side.message.about),
             side,
@@ -80,7 +80,7 @@ impl<'a> ApiPage<'a> {
         let before = versions(page.api).contains(&(page.version - 1));
         let changes = if before { diff(page.api, page.version - 1, page.version) } else { Vec::new() };
         ApiPage {
-            sheet,
+            layout,
             page,
             versions: versions(page.api),
             served: (site.served)(page.api.key),
@@ -106,8 +106,8 @@ impl<'a> ApiPage<'a> {
 /// The list of all APIs.
 #[derive(Template)]
 #[template(path = "reference_index.html")]
-pub(super) struct Index {
-    sheet: Sheet,
+pub(super) struct IndexPage {
+    layout: ReferenceLayout,
     rows: Vec<IndexRow>,
     messages: Vec<(&'static str, &'static str)>,
 }
@@ -123,8 +123,8 @@ struct IndexRow {
     response_size: String,
 }
 
-impl Index {
-    pub(super) fn new(site: &Site) -> Index {
+impl IndexPage {
+    pub(super) fn new(site: &Site) -> IndexPage {
         let rows = site.schemas.tables().apis().iter().map(|api| {
             let size = |direction| {
                 let version = highest_version(api, Some(direction));
@@ -142,8 +142,8 @@ impl Index {
                 response_size: size(Direction::Response),
             }
         });
-        Index {
-            sheet: site.sheet("The Kafka protocol, byte by byte", "APIs", ""),
+        IndexPage {
+            layout: site.layout("The Kafka protocol, byte by byte", "APIs", ""),
             rows: rows.collect(),
             messages: site.messages().map(|table| (table.name, table.about)).collect(),
         }
@@ -153,14 +153,17 @@ impl Index {
 /// The list of all error codes.
 #[derive(Template)]
 #[template(path = "reference_errors.html")]
-pub(super) struct Errors {
-    sheet: Sheet,
+pub(super) struct ErrorsPage {
+    layout: ReferenceLayout,
     codes: Vec<ErrorCode>,
 }
 
-impl Errors {
-    pub(super) fn new(site: &Site) -> Errors {
-        Errors { sheet: site.sheet("Error codes", "Error codes", ""), codes: ErrorCode::all().collect() }
+impl ErrorsPage {
+    pub(super) fn new(site: &Site) -> ErrorsPage {
+        ErrorsPage {
+            layout: site.layout("Error codes", "Error codes", ""),
+            codes: ErrorCode::all().collect(),
+        }
     }
 }
 
@@ -168,23 +171,23 @@ impl Errors {
 #[derive(Template)]
 #[template(path = "reference_message.html")]
 pub(super) struct MessagePage {
-    sheet: Sheet,
+    layout: ReferenceLayout,
     table: &'static MessageTable,
     about: String,
     kind: &'static str,
     flexible: String,
-    versions: Vec<(i16, Vec<Row>)>,
+    versions: Vec<(i16, Vec<FieldTableRow>)>,
     schema: String,
 }
 
 /// A field of a message.
-struct Row {
+struct FieldTableRow {
     name: String,
     ty: String,
     about: &'static str,
 }
 
-fn row(FieldRow { depth, field }: FieldRow, version: i16) -> Row {
+fn row(FieldRow { depth, field }: FieldRow, version: i16) -> FieldTableRow {
     let mut ty = field.ty.to_string();
     if field.nullable.contains(version) {
         ty.push_str(", nullable");
@@ -192,7 +195,7 @@ fn row(FieldRow { depth, field }: FieldRow, version: i16) -> Row {
     if let Some(tag) = field.tag.filter(|_| field.is_tagged(version)) {
         ty.push_str(&format!(", tag {tag}"));
     }
-    Row { name: format!("{}{}", "    ".repeat(depth), field.name), ty, about: field.about }
+    FieldTableRow { name: format!("{}{}", "    ".repeat(depth), field.name), ty, about: field.about }
 }
 
 impl MessagePage {
@@ -209,7 +212,7 @@ impl MessagePage {
             (version, fields(table, version).into_iter().map(|field| row(field, version)).collect())
         };
         MessagePage {
-            sheet: site.sheet(table.name, "", "../"),
+            layout: site.layout(table.name, "", "../"),
             about: sentence(table.about),
             kind,
             flexible: flexible(table.flexible),

@@ -1,8 +1,9 @@
-//! The paste box: bytes in, frames taken apart.
+//! The paste box: decodes the frames in pasted bytes or in a file.
 
-use super::view::{FrameView, Legend, legend};
-use super::{Sheet, serve};
-use crate::asked::{Refusal, html};
+use super::frame_view::{FrameView, LegendEntry, legend};
+use super::{ReferenceLayout, serve};
+use crate::error::HttpError;
+use crate::respond::{html, internal_error};
 use askama::Template;
 use axum::extract::Multipart;
 use axum::response::{IntoResponse, Response};
@@ -15,16 +16,16 @@ use ottla_microscope::stream::{Assume, Frames};
 use ottla_wire::explain::Options;
 use ottla_wire::tables::{Direction, TableSet};
 
-/// The most bytes that the box takes.
-pub(crate) const MOST_BYTES: usize = 8 << 20;
+/// The largest input, in bytes.
+pub(crate) const MAX_BYTES: usize = 8 << 20;
 /// The most frames of one input that are shown.
-const MOST_FRAMES: usize = 50;
-/// The most bytes that the records of one input may be decompressed to.
-const CAP: usize = 16 << 20;
-/// The most nodes that a frame is taken apart to.
-const MOST_NODES: usize = 50_000;
+const MAX_FRAMES: usize = 50;
+/// The most bytes of decompressed records in one input.
+const MAX_DECOMPRESSED: usize = 16 << 20;
+/// The most nodes of a frame's tree.
+const MAX_NODES: usize = 50_000;
 
-/// What somebody put into the form.
+/// The fields of the form.
 #[derive(Clone, Debug, Default)]
 struct Input {
     text: String,
@@ -34,29 +35,29 @@ struct Input {
     responses: bool,
 }
 
-/// The form, and what came of it.
+/// The form, and the frames of its input.
 #[derive(Template)]
 #[template(path = "decode.html")]
-struct Decode {
-    sheet: Sheet,
+struct DecodePage {
+    layout: ReferenceLayout,
     input: Input,
-    /// How the bytes were written, and how many they are.
-    taken: Option<(&'static str, usize)>,
-    frames: Vec<Shown>,
-    /// What else a capture tells.
+    /// The encoding of the input, and the number of bytes.
+    input_form: Option<(&'static str, usize)>,
+    frames: Vec<FrameSection>,
+    /// Notices about a capture file.
     notices: Vec<String>,
-    /// Whether there were more.
+    /// Whether the input has more frames than are shown.
     more: bool,
-    refused: Option<String>,
+    error: Option<String>,
 }
 
 /// A frame of the input.
-struct Shown {
+struct FrameSection {
     summary: String,
     view: FrameView,
 }
 
-/// One line: connection, direction, API, version, correlation id, and of a response its time.
+/// One line: connection, direction, API, version, correlation id, and the latency of a response.
 fn summary(connection: &Connection, frame: &Frame) -> String {
     let way = match frame.direction {
         Direction::Request => "request",
@@ -77,37 +78,38 @@ fn summary(connection: &Connection, frame: &Frame) -> String {
     line
 }
 
-impl Decode {
-    fn empty(input: Input) -> Decode {
-        let sheet = serve::site().sheet("Decode", "Decode", "/reference/");
-        Decode {
-            sheet,
+impl DecodePage {
+    fn empty(input: Input) -> DecodePage {
+        let layout = serve::site().layout("Decode", "Decode", "/reference/");
+        DecodePage {
+            layout,
             input,
-            taken: None,
+            input_form: None,
             frames: Vec::new(),
             notices: Vec::new(),
             more: false,
-            refused: None,
+            error: None,
         }
     }
 
-    /// Takes the conversations of a capture file apart.
-    fn capture(&mut self, tables: &'static TableSet, options: &Options, bytes: &[u8]) {
+    /// Decodes the conversations of a capture file.
+    fn read_capture(&mut self, tables: &'static TableSet, options: &Options, bytes: &[u8]) {
         let mut reading = Reading::new(Settings::default());
-        let mut told = |topics: &Topics, connection: &Connection, _: Time, event: Event| match event {
-            Event::Frame(frame) if self.frames.len() < MOST_FRAMES => {
+        let mut on_event = |topics: &Topics, connection: &Connection, _: Time, event: Event| match event {
+            Event::Frame(frame) if self.frames.len() < MAX_FRAMES => {
                 let options = Options { topics: topics.names().clone(), ..options.clone() };
                 let Some(explained) = frame.explain(tables, &options) else { return };
                 let view = FrameView::new(format!("f{}", self.frames.len()), &explained);
-                self.frames.push(Shown { summary: summary(connection, &frame), view });
+                self.frames.push(FrameSection { summary: summary(connection, &frame), view });
             }
             Event::Frame(_) => self.more = true,
-            Event::Notice(_, notice) if self.notices.len() < MOST_FRAMES => {
+            Event::Notice(_, notice) if self.notices.len() < MAX_FRAMES => {
                 self.notices.push(format!("{connection}: {notice}"));
             }
             _ => {}
         };
-        let read = reading.push(bytes, &mut told).and_then(|()| reading.finish(&mut told).map(|_| ()));
+        let read =
+            reading.push(bytes, &mut on_event).and_then(|()| reading.finish(&mut on_event).map(|_| ()));
         if let Err(why) = read {
             self.notices.push(why.to_string());
         }
@@ -116,31 +118,31 @@ impl Decode {
         }
     }
 
-    fn legend(&self) -> Vec<Legend> {
+    fn legend(&self) -> Vec<LegendEntry> {
         legend(None)
     }
 }
 
 /// The empty form.
 pub(crate) async fn form() -> Response {
-    html(&Decode::empty(Input::default()))
+    html(&DecodePage::empty(Input::default()))
 }
 
-/// The form with what it was given, taken apart.
+/// The form with the frames of its input.
 pub(crate) async fn decode(form: Multipart) -> Response {
     let input = match read(form).await {
         Ok(input) => input,
-        Err(refusal) => return refusal.into_response(),
+        Err(error) => return error.into_response(),
     };
-    // Bytes of somebody else's choosing must not hold up the threads that serve clients.
-    match tokio::task::spawn_blocking(move || html(&opened(input))).await {
+    // Decoding an input can take long, and these threads also serve Kafka clients.
+    match tokio::task::spawn_blocking(move || html(&decode_input(input))).await {
         Ok(page) => page,
-        Err(why) => crate::asked::failed(&why.to_string()),
+        Err(why) => internal_error(&why.to_string()),
     }
 }
 
-async fn read(mut form: Multipart) -> Result<Input, Refusal> {
-    let bad = |why: axum::extract::multipart::MultipartError| Refusal::new(why.status(), why.body_text());
+async fn read(mut form: Multipart) -> Result<Input, HttpError> {
+    let bad = |why: axum::extract::multipart::MultipartError| HttpError::new(why.status(), why.body_text());
     let mut input = Input::default();
     while let Some(field) = form.next_field().await.map_err(bad)? {
         let name = field.name().unwrap_or_default().to_owned();
@@ -156,15 +158,15 @@ async fn read(mut form: Multipart) -> Result<Input, Refusal> {
     Ok(input)
 }
 
-fn opened(input: Input) -> Decode {
-    let assume = match assume(&input) {
+fn decode_input(input: Input) -> DecodePage {
+    let assume = match assumption(&input) {
         Ok(assume) => assume,
-        Err(why) => return Decode { refused: Some(why), ..Decode::empty(input) },
+        Err(why) => return DecodePage { error: Some(why), ..DecodePage::empty(input) },
     };
     let given = if input.file.is_empty() { Bytes::from(input.text.clone()) } else { input.file.clone() };
-    let mut page = Decode::empty(input);
+    let mut page = DecodePage::empty(input);
     if given.is_empty() {
-        page.refused = Some("there is nothing to decode: paste hex or base64, or choose a file".to_owned());
+        page.error = Some("there is nothing to decode: paste hex or base64, or choose a file".to_owned());
         return page;
     }
     let (form, bytes) = bytes_of(&given);
@@ -173,30 +175,30 @@ fn opened(input: Input) -> Decode {
         Form::Base64 => "base64",
         Form::Binary => "binary",
     };
-    page.taken = Some((form, bytes.len()));
+    page.input_form = Some((form, bytes.len()));
     let tables = TableSet::built_in();
-    let options = Options { cap: CAP, most_nodes: MOST_NODES, ..Options::default() };
+    let options = Options { cap: MAX_DECOMPRESSED, most_nodes: MAX_NODES, ..Options::default() };
     if is_capture(&bytes) {
-        page.capture(tables, &options, &bytes);
+        page.read_capture(tables, &options, &bytes);
         return page;
     }
     for framed in Frames::new(tables, bytes, assume, &options) {
-        if page.frames.len() == MOST_FRAMES {
+        if page.frames.len() == MAX_FRAMES {
             page.more = true;
             break;
         }
         let view = FrameView::new(format!("f{}", page.frames.len()), &framed.explained);
-        page.frames.push(Shown { summary: framed.summary(tables), view });
+        page.frames.push(FrameSection { summary: framed.summary(tables), view });
     }
     page
 }
 
-/// What the frames must be, by the fields of the form.
-fn assume(input: &Input) -> Result<Assume, String> {
+/// The kind of frames that the form says.
+fn assumption(input: &Input) -> Result<Assume, String> {
     if !input.responses {
         return Ok(Assume::Mixed);
     }
-    let need = "responses do not say what they answer: name the API and the version";
+    let need = "a response does not contain its API and version: name the API and the version";
     if input.api.is_empty() || input.version.is_empty() {
         return Err(need.to_owned());
     }
