@@ -2,11 +2,13 @@
 
 mod broker;
 mod check;
+mod ignored;
 mod topic;
 
-pub use broker::{BROKER_KEYS, BrokerKey, Settings};
+pub use broker::{BROKER_KEYS, BrokerKey, Settings, broker_keys};
 pub use check::{ConfigError, Kind};
-pub use topic::{TOPIC_KEYS, TopicKey, TopicSettings};
+pub use ignored::IGNORED_BROKER_KEYS;
+pub use topic::{TOPIC_KEYS, TopicCompression, TopicKey, TopicSettings};
 
 pub(crate) use check::{list_append, list_subtract};
 
@@ -35,4 +37,23 @@ pub fn check_dynamic_broker_config(name: &str, value: &str) -> Result<(), Config
         return Err(ConfigError::ReadOnly(name.to_owned()));
     }
     key.kind.check(name, value)
+}
+
+/// Checks one configuration key of the broker and its value, as given at start; what keys say about each other is left to
+/// [`Settings::from_configs`].
+///
+/// # Errors
+/// The key is unknown, or the value is not one it takes.
+pub fn check_broker_config(name: &str, value: &str) -> Result<(), ConfigError> {
+    let key = broker::find(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
+    key.kind.check(name, value)
+}
+
+/// The keys among these that are known and change nothing in this broker; a topic's and the broker's keys are looked up alike.
+pub fn keys_without_effect<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'static str> {
+    names.filter_map(|name| match (topic::find(name), broker::find(name)) {
+        (Some(key), _) if !key.has_effect => Some(key.name),
+        (None, Some(key)) if !key.has_effect => Some(key.name),
+        _ => None,
+    })
 }

@@ -1,6 +1,6 @@
 //! Configuration of a broker: built-in defaults, then a TOML file, then the environment, then flags; the later wins.
 
-use ottla_core::config::{BROKER_KEYS, ConfigError, Settings, TOPIC_KEYS};
+use ottla_core::config::{ConfigError, Settings, broker_keys, check_broker_config};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use strsim::levenshtein;
@@ -167,8 +167,7 @@ impl Config {
     /// # Errors
     /// The key is unknown or does not take the value; `source` is named in the message.
     pub fn set(&mut self, source: &str, name: &str, value: &str) -> Result<(), BadConfig> {
-        let one = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-        Settings::from_configs(&one).map_err(|error| BadConfig::new(source, explain(&error)))?;
+        check_broker_config(name, value).map_err(|error| BadConfig::new(source, explain(&error)))?;
         self.broker.insert(name.to_owned(), value.to_owned());
         Ok(())
     }
@@ -190,9 +189,8 @@ impl Config {
                 continue;
             }
             let name = key_of(rest);
-            let one = BTreeMap::from([(name.clone(), value.clone())]);
-            match Settings::from_configs(&one) {
-                Ok(_) => drop(self.broker.insert(name, value)),
+            match check_broker_config(&name, &value) {
+                Ok(()) => drop(self.broker.insert(name, value)),
                 Err(ConfigError::UnknownKey(_)) => ignored.push(variable),
                 Err(error) => {
                     return Err(BadConfig::new(format!("environment variable {variable}"), explain(&error)));
@@ -244,9 +242,7 @@ fn durability(source: &str, text: &str) -> Result<Durability, BadConfig> {
 /// The error, with the nearest known key if the key is unknown.
 fn explain(error: &ConfigError) -> String {
     let ConfigError::UnknownKey(name) = error else { return error.to_string() };
-    let own = BROKER_KEYS.iter().map(|key| key.name);
-    let inherited = TOPIC_KEYS.iter().filter_map(|key| key.broker_key);
-    let nearest = own.chain(inherited).min_by_key(|known| levenshtein(known, name));
+    let nearest = broker_keys().into_iter().map(|key| key.name).min_by_key(|known| levenshtein(known, name));
     match nearest.filter(|known| levenshtein(known, name) <= name.len() / 3) {
         Some(known) => format!("{error}; did you mean '{known}'?"),
         None => error.to_string(),
@@ -256,6 +252,7 @@ fn explain(error: &ConfigError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ottla_core::config::{BROKER_KEYS, IGNORED_BROKER_KEYS, TOPIC_KEYS};
 
     #[test]
     fn a_file_may_write_kafkas_names_with_or_without_quotes() {
@@ -303,17 +300,18 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_settings_has_every_key_and_its_default() {
+    fn the_page_of_settings_has_every_key_its_default_and_whether_it_has_an_effect() {
         let page = include_str!("../../../docs/guide/configuration.md");
-        let own = BROKER_KEYS.iter().map(|key| (key.name, key.default));
-        let topic = TOPIC_KEYS.iter().map(|key| (key.name, key.default));
-        for (name, default) in own.chain(topic) {
+        let own = BROKER_KEYS.iter().chain(IGNORED_BROKER_KEYS);
+        let own = own.map(|key| (key.name, key.default, key.has_effect, key.dynamic));
+        let topic = TOPIC_KEYS.iter().map(|key| (key.name, key.default, key.has_effect, false));
+        for (name, default, has_effect, dynamic) in own.chain(topic) {
+            let star = if dynamic { "* " } else { "" };
             let cell = if default.is_empty() { "|".to_owned() } else { format!("{default} |") };
-            let has = |line: &str| {
-                let rest = line.strip_prefix(&format!("| `{name}` "));
-                rest.is_some_and(|rest| rest.trim_start_matches("* ").starts_with(&format!("| {cell}")))
-            };
-            assert!(page.lines().any(has), "no row with `{name}` and its default {default:?}");
+            let row = format!("| `{name}` {star}| {cell}");
+            let row = page.lines().find(|line| line.starts_with(&row));
+            let row = row.unwrap_or_else(|| panic!("no row with `{name}` and its default {default:?}"));
+            assert_eq!(row.contains("| no effect"), !has_effect, "{row}");
         }
         for name in TOPIC_KEYS.iter().filter_map(|key| key.broker_key) {
             assert!(page.contains(&format!("`{name}`")), "{name}");

@@ -1,7 +1,7 @@
 //! Configuration as clients see it: each key with its value, where that is from, and what would be behind it.
 
 use ottla_core::Shard;
-use ottla_core::config::{BROKER_KEYS, BrokerKey, Kind, Settings, TOPIC_KEYS, TopicKey};
+use ottla_core::config::{BrokerKey, Kind, Settings, TOPIC_KEYS, TopicKey, broker_keys};
 use std::collections::BTreeMap;
 
 /// Resource types of configuration, as in KIP-133.
@@ -97,23 +97,14 @@ impl Layers {
 
     /// All keys of the broker: its own, and those that give topics their defaults.
     pub(super) fn broker(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = BROKER_KEYS.iter().map(|key| self.broker_row(key)).collect();
-        for key in TOPIC_KEYS {
-            let Some(name) = key.broker_key else { continue };
-            if !BROKER_KEYS.iter().any(|known| known.name == name) {
-                let (kind, default, doc) = (key.kind, key.default, key.doc);
-                rows.push(self.broker_row(&BrokerKey { name, kind, default, dynamic: false, doc }));
-            }
-        }
-        rows.sort_by_key(|row| row.name);
-        rows
+        broker_keys().iter().map(|key| self.broker_row(key)).collect()
     }
 
     fn broker_row(&self, key: &BrokerKey) -> Row {
-        let default = || Some(key.default).filter(|text| !text.is_empty()).map(str::to_owned);
+        let default = || default(key.name, key.default).map(str::to_owned);
         Row {
             name: key.name,
-            value: self.now.value(key.name).or_else(default),
+            value: self.now.given(key.name).map(str::to_owned).or_else(default),
             read_only: !key.dynamic,
             kind: key.kind,
             doc: key.doc,
@@ -132,22 +123,43 @@ impl Layers {
         rows
     }
 
-    fn broker_synonyms(&self, name: &'static str, default: &str) -> Vec<Synonym> {
+    /// What gives a broker key its value, and what would if that were not set. A key with a coarser unit follows. As Kafka does,
+    /// only what begins with the key itself is shown: a coarser key alone is not.
+    fn broker_synonyms(&self, name: &'static str, key_default: &'static str) -> Vec<Synonym> {
+        let coarser = COARSER.iter().find(|(fine, _)| *fine == name).map_or(&[][..], |(_, coarser)| *coarser);
+        let names: Vec<&'static str> =
+            [name].into_iter().chain(coarser.iter().map(|(name, _)| *name)).collect();
         let mut synonyms = Vec::new();
         let mut push = |name, value: Option<&str>, source| {
             if let Some(value) = value {
                 synonyms.push(Synonym { name, value: value.to_owned(), source });
             }
         };
-        push(name, self.dynamic.get(name).map(String::as_str), Source::DynamicBroker);
-        push(name, self.given.given(name), Source::Static);
-        if name == "log.retention.ms" {
-            push("log.retention.minutes", self.given.given("log.retention.minutes"), Source::Static);
-            push("log.retention.hours", self.given.given("log.retention.hours"), Source::Static);
-            push("log.retention.hours", Some("168"), Source::Default);
-        } else {
-            push(name, Some(default).filter(|text| !text.is_empty()), Source::Default);
+        for name in &names {
+            push(name, self.dynamic.get(*name).map(String::as_str), Source::DynamicBroker);
         }
-        synonyms
+        for name in &names {
+            push(name, self.given.given(name), Source::Static);
+        }
+        push(name, default(name, key_default), Source::Default);
+        for (name, value) in coarser {
+            push(name, Some(value).copied().filter(|text| !text.is_empty()), Source::Default);
+        }
+        let from = synonyms.iter().position(|synonym| synonym.name == name);
+        synonyms.split_off(from.unwrap_or(synonyms.len()))
     }
+}
+
+/// Broker keys without a default of their own, each with the keys of a coarser unit and their defaults.
+const COARSER: [(&str, &[(&str, &str)]); 4] = [
+    ("log.flush.interval.ms", &[("log.flush.scheduler.interval.ms", "9223372036854775807")]),
+    ("log.retention.ms", &[("log.retention.minutes", ""), ("log.retention.hours", "168")]),
+    ("log.roll.jitter.ms", &[("log.roll.jitter.hours", "0")]),
+    ("log.roll.ms", &[("log.roll.hours", "168")]),
+];
+
+/// The default that a broker key shows, which may be that of a topic key.
+fn default(name: &str, default: &'static str) -> Option<&'static str> {
+    let unset = default.is_empty() || COARSER.iter().any(|(fine, _)| *fine == name);
+    Some(default).filter(|_| !unset)
 }

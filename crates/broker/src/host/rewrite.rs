@@ -107,9 +107,6 @@ pub(super) struct Rewriter {
     aside: BTreeSet<TopicPartition>,
     /// How often in a row a compaction ended early because the tail was too full.
     gave_way: u32,
-    /// `log.cleaner.backoff.ms`, and the memory for keys in bytes.
-    backoff: Millis,
-    keys: usize,
     /// After a failure nothing is begun before.
     again_at: Option<Millis>,
     /// The last job that ended has failed.
@@ -160,8 +157,6 @@ impl Rewriter {
             compact_at: Millis(0),
             aside: BTreeSet::new(),
             gave_way: 0,
-            backoff: settings.cleaner_backoff,
-            keys: settings.cleaner_buffer,
             again_at: None,
             failed: false,
             taken: 0,
@@ -263,15 +258,15 @@ impl Rewriter {
 
     /// Begins to compact what is due; if nothing is, looks again after a while.
     fn begin_compaction(&mut self, now: Millis, shard: &Shard, durable: LogPosition) {
+        let settings = shard.catalog().settings();
+        // Unless all of it is taken in, there is no hurry to try again.
+        self.compact_at = now.after(settings.cleaner_backoff);
         let plan = shard.plan_compaction(now, &self.aside);
         if plan.is_empty() {
-            self.compact_at = now.after(self.backoff);
             return;
         }
-        // Unless all of it is taken in, there is no hurry to try again.
-        self.compact_at = now.after(self.backoff);
         let gives_way = self.gave_way < PATIENCE;
-        let work = Compaction { plan, now, memory: self.keys, gives_way };
+        let work = Compaction { plan, now, memory: settings.cleaner_buffer, gives_way };
         self.start(now, LogPosition(0)..durable, Task::Compact(work));
     }
 

@@ -1,7 +1,7 @@
 //! DescribeConfigs, AlterConfigs and IncrementalAlterConfigs.
 
 use crate::world::{Peer, broker};
-use ottla_core::config::{BROKER_KEYS, TOPIC_KEYS};
+use ottla_core::config::{BROKER_KEYS, TOPIC_KEYS, broker_keys};
 use ottla_wire::messages::describe_configs_request::DescribeConfigsResource;
 use ottla_wire::messages::describe_configs_response::{DescribeConfigsResourceResult, DescribeConfigsResult};
 use ottla_wire::messages::metadata_request::MetadataRequestTopic;
@@ -204,8 +204,53 @@ async fn a_broker_key_set_while_it_runs_reaches_its_topics() {
     }
     let default = describe(&mut peer, (BROKER, ""), None, 4).await;
     assert_eq!((default.configs.len(), default.configs[0].config_source), (1, 3));
+    for unset in ["log.roll.ms", "log.flush.interval.ms"] {
+        assert_eq!(describe(&mut peer, (BROKER, "1"), Some(&[unset]), 4).await.configs[0].value, None);
+    }
     for (key, wanted) in [("num.partitions", "7"), ("node.id", "7"), ("log.retention.ms", "x")] {
         let refused = alter(&mut peer, (BROKER, "1"), &[(key, SET, Some(wanted))]).await;
         assert_eq!(refused, ErrorCode::INVALID_REQUEST, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn keys_without_effect_are_taken_and_say_so() {
+    let server = broker(&[]).await;
+    let mut peer = Peer::connect(&server).await;
+    make_topic(&mut peer, "t").await;
+    let broker = describe(&mut peer, (BROKER, "1"), None, 4).await;
+    assert_eq!(broker.configs.len(), broker_keys().len() + 3, "and three that are not decided by keys");
+    for key in broker_keys() {
+        let row = broker.configs.iter().find(|row| *row.name == *key.name).unwrap();
+        let said = row.documentation.as_ref().unwrap().contains("has no effect");
+        assert_eq!(said, !key.has_effect, "{}", key.name);
+        assert_eq!(row.read_only, !key.dynamic, "{}", key.name);
+        if key.dynamic && !key.default.is_empty() {
+            let set = [(key.name, SET, Some(key.default))];
+            assert_eq!(alter(&mut peer, (BROKER, "1"), &set).await, ErrorCode::NONE, "{}", key.name);
+        }
+    }
+    let topic = describe(&mut peer, (TOPIC, "t"), None, 4).await;
+    for key in TOPIC_KEYS {
+        let row = topic.configs.iter().find(|row| *row.name == *key.name).unwrap();
+        let said = row.documentation.as_ref().unwrap().contains("has no effect");
+        assert_eq!(said, !key.has_effect, "{}", key.name);
+        let set = [(key.name, SET, Some(key.default))];
+        assert_eq!(alter(&mut peer, (TOPIC, "t"), &set).await, ErrorCode::NONE, "{}", key.name);
+    }
+}
+
+#[tokio::test]
+async fn defaults_without_a_key_of_their_own_have_no_synonym() {
+    let server = broker(&[("log.retention.hours", "1")]).await;
+    let mut peer = Peer::connect(&server).await;
+    make_topic(&mut peer, "t").await;
+    for (key, expected) in [
+        ("retention.ms", "3600000"),
+        ("flush.ms", "9223372036854775807"),
+        ("segment.ms", "604800000"),
+        ("segment.jitter.ms", "0"),
+    ] {
+        assert_eq!(value(&mut peer, (TOPIC, "t"), key).await, (expected.to_owned(), 5, vec![]), "{key}");
     }
 }

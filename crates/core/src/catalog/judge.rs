@@ -211,6 +211,7 @@ impl Catalog {
             }
             ConfigTarget::Broker => {
                 let configs = changed(&self.broker_configs, change, config::check_dynamic_broker_config)?;
+                self.given.overlaid(&configs).check()?;
                 Ok(LogRecord::Catalog(CatalogRecord::BrokerConfigured(BrokerConfigured {
                     configs: pairs(&configs),
                 })))

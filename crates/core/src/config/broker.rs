@@ -1,6 +1,8 @@
 //! Broker configuration: the keys that decide something here, and what they come to.
 
-use super::{ConfigError, Kind, topic};
+use super::ignored::IGNORED_BROKER_KEYS;
+use super::topic::{TOPIC_KEYS, TopicSettings};
+use super::{ConfigError, Kind};
 use ottla_types::Millis;
 use std::collections::BTreeMap;
 
@@ -15,16 +17,18 @@ pub struct BrokerKey {
     pub default: &'static str,
     /// True if it can be changed while the broker runs.
     pub dynamic: bool,
+    /// False if the key is accepted and shown, but changes nothing in this broker.
+    pub has_effect: bool,
     /// What it does.
     pub doc: &'static str,
 }
 
 const fn fixed(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> BrokerKey {
-    BrokerKey { name, kind, default, dynamic: false, doc }
+    BrokerKey { name, kind, default, dynamic: false, has_effect: true, doc }
 }
 
 const fn dynamic(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> BrokerKey {
-    BrokerKey { name, kind, default, dynamic: true, doc }
+    BrokerKey { name, kind, default, dynamic: true, has_effect: true, doc }
 }
 
 const MILLIS: Kind = Kind::Long(0, i64::MAX);
@@ -54,7 +58,7 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
     fixed("delete.topic.enable", Kind::Boolean, "true", "allow topics to be deleted"),
     fixed(
         "group.initial.rebalance.delay.ms",
-        MILLIS,
+        Kind::Int(0, i32::MAX),
         "0",
         "how long an empty group waits for more members, in milliseconds",
     ),
@@ -71,13 +75,13 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "6000",
         "shortest session timeout of a member, in milliseconds",
     ),
-    fixed(
+    dynamic(
         "log.cleaner.backoff.ms",
         MILLIS,
         "15000",
         "how long compaction sleeps when there was nothing to do, in milliseconds",
     ),
-    fixed(
+    dynamic(
         "log.cleaner.dedupe.buffer.size",
         Kind::Long(1, i64::MAX),
         "67108864",
@@ -111,11 +115,18 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
     ),
     dynamic(
         "log.retention.ms",
-        Kind::Long(-1, i64::MAX),
+        Kind::Long(i64::MIN, i64::MAX),
         "",
         "default of retention.ms; wins over minutes and hours",
     ),
-    fixed("max.connections", POSITIVE, "10000", "open connections; one more is closed at once"),
+    fixed(
+        "log.roll.hours",
+        POSITIVE,
+        "168",
+        "how much time a part of a partition spans at most, in hours; see log.roll.ms",
+    ),
+    dynamic("log.roll.ms", Kind::Long(1, i64::MAX), "", "default of segment.ms; wins over hours"),
+    dynamic("max.connections", POSITIVE, "10000", "open connections; one more is closed at once"),
     dynamic("message.max.bytes", Kind::Int(0, i32::MAX), "1048588", "default of max.message.bytes"),
     fixed("node.id", Kind::Int(0, i32::MAX), "1", "the id clients know this broker by"),
     fixed("num.partitions", POSITIVE, "1", "partitions of a topic where a client leaves it open"),
@@ -205,7 +216,7 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "8388608",
         "what is recorded of exchanges while that is on, in bytes",
     ),
-    fixed(
+    dynamic(
         "producer.id.expiration.ms",
         Kind::Int(1, i32::MAX),
         "86400000",
@@ -218,12 +229,14 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "requests received or being answered, of all connections together, in bytes; one of the largest is counted apart",
     ),
     fixed("socket.request.max.bytes", POSITIVE, "67108864", "the largest request, in bytes"),
-    fixed(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        Kind::Int(1, i32::MAX),
-        "10000",
-        "accepted for Kafka's sake, has no effect here: overdue transactions are aborted when they are due",
-    ),
+    BrokerKey {
+        name: "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        kind: Kind::Int(1, i32::MAX),
+        default: "10000",
+        dynamic: false,
+        has_effect: false,
+        doc: "accepted for compatibility with Kafka, has no effect: overdue transactions are aborted when they are due",
+    },
     fixed(
         "transaction.max.timeout.ms",
         Kind::Int(1, i32::MAX),
@@ -238,9 +251,30 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
     ),
 ];
 
+/// All configuration keys of the broker, by name: its own, and those that only give a topic key its default, which can all be
+/// changed while the broker runs.
+pub fn broker_keys() -> Vec<BrokerKey> {
+    let mut keys: Vec<BrokerKey> = BROKER_KEYS.iter().chain(IGNORED_BROKER_KEYS).copied().collect();
+    let own = keys.len();
+    for key in TOPIC_KEYS.iter().filter_map(of_topic_key) {
+        if keys.iter().take(own).all(|known| known.name != key.name) {
+            keys.push(key);
+        }
+    }
+    keys.sort_by_key(|key| key.name);
+    keys
+}
+
+/// The broker key that gives a topic key its default.
+fn of_topic_key(key: &super::TopicKey) -> Option<BrokerKey> {
+    let super::TopicKey { kind, default, has_effect, doc, .. } = *key;
+    key.broker_key.map(|name| BrokerKey { name, kind, default, dynamic: true, has_effect, doc })
+}
+
 /// The broker key of this name.
-pub(super) fn find(name: &str) -> Option<&'static BrokerKey> {
-    BROKER_KEYS.iter().find(|key| key.name == name)
+pub(super) fn find(name: &str) -> Option<BrokerKey> {
+    let own = BROKER_KEYS.iter().chain(IGNORED_BROKER_KEYS).find(|key| key.name == name).copied();
+    own.or_else(|| TOPIC_KEYS.iter().filter(|key| key.broker_key == Some(name)).find_map(of_topic_key))
 }
 
 /// The broker's settings.
@@ -314,10 +348,35 @@ impl Settings {
     /// A key is unknown, or a value is not one its key takes.
     pub fn from_configs(given: &BTreeMap<String, String>) -> Result<Settings, ConfigError> {
         for (name, value) in given {
-            let kind = kind_of(name).ok_or_else(|| ConfigError::UnknownKey(name.clone()))?;
-            kind.check(name, value)?;
+            super::check_broker_config(name, value)?;
         }
-        Ok(Settings::resolve(given.clone()))
+        let settings = Settings::resolve(given.clone());
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Checks what keys say about each other.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let contradiction = |name: &str, value: i64, why: String| {
+            Err(ConfigError::Contradiction { name: name.to_owned(), value: value.to_string(), why })
+        };
+        let (least, most) = (self.group_min_session_timeout, self.group_max_session_timeout);
+        if least > most {
+            let why = format!("group.max.session.timeout.ms is {}, so no member could join a group", most.0);
+            return contradiction("group.min.session.timeout.ms", least.0, why);
+        }
+        let replicas = self.default_replication_factor;
+        if replicas > 1 && !self.clamp_replication_factor {
+            let why = "there is one broker, so no topic could be created with the default; \
+                       ottla.clamp.replication.factor=true takes any factor for 1"
+                .to_owned();
+            return contradiction("default.replication.factor", replicas.into(), why);
+        }
+        if self.retention_ms() == 0 {
+            let (name, value) = ("log.retention.ms".to_owned(), "0".to_owned());
+            return Err(ConfigError::BadValue { name, value, expected: "-1, or 1 and more".to_owned() });
+        }
+        TopicSettings::resolve(self, &BTreeMap::new()).check()
     }
 
     /// These settings with some keys replaced.
@@ -327,15 +386,22 @@ impl Settings {
         Settings::resolve(given)
     }
 
-    /// What was given at start for a key.
+    /// All that was given, by key.
+    pub fn all_given(&self) -> &BTreeMap<String, String> {
+        &self.given
+    }
+
+    /// What was given for a key.
     pub fn given(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str)
     }
 
-    /// The value of a broker key: as given, else its default; none if it has neither.
+    /// The value in force of a broker key: as given, by itself or in another unit, else its default; none if it has neither.
     pub fn value(&self, name: &str) -> Option<String> {
-        if name == "log.retention.ms" {
-            return Some(self.retention_ms().to_string());
+        match name {
+            "log.retention.ms" => return Some(self.retention_ms().to_string()),
+            "log.roll.ms" => return Some(self.roll_ms().to_string()),
+            _ => {}
         }
         let default = || find(name).map(|key| key.default).filter(|text| !text.is_empty());
         self.given(name).or_else(default).map(str::to_owned)
@@ -350,6 +416,13 @@ impl Settings {
             (None, None) => (given("log.retention.hours").unwrap_or(168), 3_600_000),
         };
         if count < 0 { -1 } else { count.saturating_mul(unit) }
+    }
+
+    /// The time that a part of a partition spans at most, by the finest unit given.
+    fn roll_ms(&self) -> i64 {
+        let given = |name: &str| self.given(name).and_then(|text| text.trim().parse::<i64>().ok());
+        given("log.roll.ms")
+            .unwrap_or_else(|| given("log.roll.hours").unwrap_or(168).saturating_mul(3_600_000))
     }
 
     fn resolve(given: BTreeMap<String, String>) -> Settings {
@@ -395,11 +468,6 @@ impl Settings {
     }
 }
 
-fn kind_of(name: &str) -> Option<Kind> {
-    let own = find(name).map(|key| key.kind);
-    own.or_else(|| topic::TOPIC_KEYS.iter().find(|key| key.broker_key == Some(name)).map(|key| key.kind))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,5 +485,42 @@ mod tests {
         let given = BTreeMap::from([("num.partition".to_owned(), "3".to_owned())]);
         let error = Settings::from_configs(&given).unwrap_err();
         assert_eq!(error, ConfigError::UnknownKey("num.partition".to_owned()));
+    }
+
+    #[test]
+    fn keys_that_contradict_each_other_are_refused() {
+        let judge = |given: &[(&str, &str)]| {
+            let given = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            Settings::from_configs(&given)
+        };
+        let cases: [&[(&str, &str)]; 3] = [
+            &[("group.min.session.timeout.ms", "5000000")],
+            &[("default.replication.factor", "3")],
+            &[("log.cleaner.min.compaction.lag.ms", "9"), ("log.cleaner.max.compaction.lag.ms", "8")],
+        ];
+        for case in cases {
+            assert!(matches!(judge(case), Err(ConfigError::Contradiction { .. })), "{case:?}");
+        }
+        let joined =
+            [("group.min.session.timeout.ms", "5000000"), ("group.max.session.timeout.ms", "6000000")];
+        judge(&joined).unwrap();
+        judge(&[("default.replication.factor", "3"), ("ottla.clamp.replication.factor", "true")]).unwrap();
+    }
+
+    #[test]
+    fn keys_of_topics_can_be_set_for_the_broker_while_it_runs() {
+        for key in TOPIC_KEYS.iter().filter_map(|key| key.broker_key) {
+            assert!(find(key).is_some_and(|key| key.dynamic), "{key}");
+        }
+        let keys = broker_keys();
+        assert!(keys.windows(2).all(|two| two[0].name < two[1].name), "sorted, none twice");
+    }
+
+    #[test]
+    fn hours_give_the_time_of_a_part() {
+        let given = BTreeMap::from([("log.roll.hours".to_owned(), "2".to_owned())]);
+        let settings = Settings::from_configs(&given).unwrap();
+        let topic = TopicSettings::resolve(&settings, &BTreeMap::new());
+        assert_eq!(topic.compaction.segment_ms, Millis(7_200_000));
     }
 }

@@ -11,6 +11,8 @@ pub enum Kind {
     Int(i32, i32),
     /// A 64-bit number within bounds, both included.
     Long(i64, i64),
+    /// A 32-bit number within bounds, both included, but not 0.
+    NonZero(i32, i32),
     /// A decimal number within bounds, both included.
     Double(f64, f64),
     /// Any text.
@@ -19,6 +21,8 @@ pub enum Kind {
     OneOf(&'static [&'static str]),
     /// Words separated by commas; any if the list is empty, else only these.
     List(&'static [&'static str]),
+    /// `*` for all, or pairs `partition:broker` separated by commas.
+    Replicas,
 }
 
 /// Why a configuration was refused.
@@ -32,6 +36,15 @@ pub enum ConfigError {
     NullValue(String),
     /// A key that is not a list was appended to or subtracted from.
     NotAList(String),
+    /// The value contradicts that of another key: why.
+    Contradiction {
+        /// The key.
+        name: String,
+        /// Its value.
+        value: String,
+        /// The other key, its value and what follows.
+        why: String,
+    },
     /// The value is not one the key takes.
     BadValue {
         /// The key.
@@ -54,6 +67,9 @@ impl fmt::Display for ConfigError {
             ConfigError::NotAList(name) => {
                 write!(f, "'{name}' is not a list: it can be set, not appended to")
             }
+            ConfigError::Contradiction { name, value, why } => {
+                write!(f, "'{name}' cannot be '{value}': {why}")
+            }
             ConfigError::BadValue { name, value, expected } => {
                 write!(f, "'{name}' cannot be '{value}': it must be {expected}")
             }
@@ -70,10 +86,17 @@ impl Kind {
             Kind::Boolean => value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false"),
             Kind::Int(low, high) => value.parse::<i32>().is_ok_and(|n| (low..=high).contains(&n)),
             Kind::Long(low, high) => value.parse::<i64>().is_ok_and(|n| (low..=high).contains(&n)),
+            Kind::NonZero(low, high) => {
+                value.parse::<i32>().is_ok_and(|n| n != 0 && (low..=high).contains(&n))
+            }
             Kind::Double(low, high) => value.parse::<f64>().is_ok_and(|n| (low..=high).contains(&n)),
             Kind::Text => true,
             Kind::OneOf(words) => words.contains(&value),
-            Kind::List(words) => words.is_empty() || items(value).all(|item| words.contains(&item)),
+            Kind::List(words) => {
+                let known = |item: &str| words.is_empty() || words.contains(&item.trim());
+                value.is_empty() || value.split(',').all(known)
+            }
+            Kind::Replicas => matches!(value, "" | "*") || value.split(',').all(is_replica),
         };
         if good {
             return Ok(());
@@ -90,10 +113,10 @@ impl Kind {
         match self {
             Kind::Boolean => 1,
             Kind::Text | Kind::OneOf(_) => 2,
-            Kind::Int(..) => 3,
+            Kind::Int(..) | Kind::NonZero(..) => 3,
             Kind::Long(..) => 5,
             Kind::Double(..) => 6,
-            Kind::List(_) => 7,
+            Kind::List(_) | Kind::Replicas => 7,
         }
     }
 
@@ -102,12 +125,20 @@ impl Kind {
             Kind::Boolean => "true or false".to_owned(),
             Kind::Int(low, high) => format!("a number from {low} to {high}"),
             Kind::Long(low, high) => format!("a number from {low} to {high}"),
+            Kind::NonZero(low, high) => format!("a number from {low} to {high}, but not 0"),
             Kind::Double(low, high) => format!("a number from {low} to {high}"),
             Kind::Text => "text".to_owned(),
             Kind::OneOf(words) => format!("one of {}", words.join(", ")),
             Kind::List(words) => format!("a list of {}", words.join(", ")),
+            Kind::Replicas => "* or a list of partition:broker".to_owned(),
         }
     }
+}
+
+/// Whether an item names a replica, `partition:broker`.
+fn is_replica(item: &str) -> bool {
+    let number = |text: &str| text.trim().parse::<i32>().is_ok();
+    item.split_once(':').is_some_and(|(partition, broker)| number(partition) && number(broker))
 }
 
 fn items(list: &str) -> impl Iterator<Item = &str> {
@@ -143,7 +174,7 @@ fn current_list(name: &str, current: Option<&String>) -> Result<String, ConfigEr
         (None, Some(key)) => (key.kind, key.default),
         (None, None) => return Err(ConfigError::UnknownKey(name.to_owned())),
     };
-    if !matches!(kind, Kind::List(_)) {
+    if !matches!(kind, Kind::List(_) | Kind::Replicas) {
         return Err(ConfigError::NotAList(name.to_owned()));
     }
     Ok(current.cloned().unwrap_or_else(|| default.to_owned()))
@@ -160,6 +191,20 @@ mod tests {
         assert_eq!(list_subtract("cleanup.policy", Some(&grown), "delete").unwrap(), "compact");
         let wrong = list_append("retention.ms", None, "1");
         assert_eq!(wrong, Err(ConfigError::NotAList("retention.ms".to_owned())));
+    }
+
+    #[test]
+    fn kinds_take_what_kafka_takes() {
+        let takes = |kind: Kind, value: &str| kind.check("k", value).is_ok();
+        let replicas = ["", "*", "0:1", "0:1,1:1", " 0:1"];
+        assert!(replicas.into_iter().all(|value| takes(Kind::Replicas, value)));
+        assert!(["x", "0", "0:x", "0:1:2", "0:1,"].into_iter().all(|value| !takes(Kind::Replicas, value)));
+        let policy = Kind::List(&["compact", "delete"]);
+        assert!(["", " ", "delete", "compact, delete"].into_iter().all(|value| takes(policy, value)));
+        assert!(["delete,", "Delete", "x"].into_iter().all(|value| !takes(policy, value)));
+        let level = Kind::NonZero(-1, 9);
+        assert!(["-1", "1", "9", "+5"].into_iter().all(|value| takes(level, value)));
+        assert!(["-2", "0", "10", ""].into_iter().all(|value| !takes(level, value)));
     }
 
     #[test]

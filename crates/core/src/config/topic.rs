@@ -16,6 +16,8 @@ pub struct TopicKey {
     pub default: &'static str,
     /// The broker's key that gives the default, if there is one.
     pub broker_key: Option<&'static str>,
+    /// False if the key is accepted and shown, but changes nothing in this broker.
+    pub has_effect: bool,
     /// What it does here.
     pub doc: &'static str,
 }
@@ -27,10 +29,21 @@ const fn key(
     broker_key: Option<&'static str>,
     doc: &'static str,
 ) -> TopicKey {
-    TopicKey { name, kind, default, broker_key, doc }
+    TopicKey { name, kind, default, broker_key, has_effect: true, doc }
 }
 
-const NO_EFFECT: &str = "accepted for Kafka's sake, has no effect here";
+/// A key that changes nothing in this broker.
+const fn ignored(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    broker_key: Option<&'static str>,
+) -> TopicKey {
+    TopicKey { name, kind, default, broker_key, has_effect: false, doc: NO_EFFECT }
+}
+
+/// The description of every key that changes nothing in this broker.
+pub(super) const NO_EFFECT: &str = "accepted for compatibility with Kafka, has no effect";
 const ANY_LONG: Kind = Kind::Long(0, i64::MAX);
 const CODECS: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
 
@@ -43,16 +56,28 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Some("log.cleanup.policy"),
         "delete: old records go by time and size; compact: the last record of each key stays; both: compacted, and old records go",
     ),
-    key("compression.gzip.level", Kind::Int(-1, 9), "-1", Some("compression.gzip.level"), NO_EFFECT),
-    key("compression.lz4.level", Kind::Int(1, 17), "9", Some("compression.lz4.level"), NO_EFFECT),
+    key(
+        "compression.gzip.level",
+        Kind::NonZero(-1, 9),
+        "-1",
+        Some("compression.gzip.level"),
+        "level of gzip where compression.type is gzip and a batch has another codec; -1 is the codec's default",
+    ),
+    ignored("compression.lz4.level", Kind::Int(1, 17), "9", Some("compression.lz4.level")),
     key(
         "compression.type",
         Kind::OneOf(CODECS),
         "producer",
         Some("compression.type"),
-        "batches are kept as the producer compressed them",
+        "the codec batches are stored with; producer keeps the codec each batch arrives with",
     ),
-    key("compression.zstd.level", Kind::Int(-131_072, 22), "3", Some("compression.zstd.level"), NO_EFFECT),
+    key(
+        "compression.zstd.level",
+        Kind::Int(-131_072, 22),
+        "3",
+        Some("compression.zstd.level"),
+        "level of zstd where compression.type is zstd and a batch has another codec",
+    ),
     key(
         "delete.retention.ms",
         ANY_LONG,
@@ -60,27 +85,20 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Some("log.cleaner.delete.retention.ms"),
         "how long compaction keeps tombstones and the marks of ended transactions, from when it first sees them, in milliseconds",
     ),
-    key("errors.deadletterqueue.group.enable", Kind::Boolean, "false", None, NO_EFFECT),
-    key("file.delete.delay.ms", ANY_LONG, "60000", Some("log.segment.delete.delay.ms"), NO_EFFECT),
-    key(
+    ignored("errors.deadletterqueue.group.enable", Kind::Boolean, "false", None),
+    ignored("file.delete.delay.ms", ANY_LONG, "60000", Some("log.segment.delete.delay.ms")),
+    ignored(
         "flush.messages",
         Kind::Long(1, i64::MAX),
         "9223372036854775807",
         Some("log.flush.interval.messages"),
-        NO_EFFECT,
     ),
-    key("flush.ms", ANY_LONG, "9223372036854775807", Some("log.flush.interval.ms"), NO_EFFECT),
-    key("follower.replication.throttled.replicas", Kind::List(&[]), "", None, NO_EFFECT),
-    key("index.interval.bytes", Kind::Int(0, i32::MAX), "4096", Some("log.index.interval.bytes"), NO_EFFECT),
-    key("leader.replication.throttled.replicas", Kind::List(&[]), "", None, NO_EFFECT),
-    key(
-        "local.retention.bytes",
-        Kind::Long(-2, i64::MAX),
-        "-2",
-        Some("log.local.retention.bytes"),
-        NO_EFFECT,
-    ),
-    key("local.retention.ms", Kind::Long(-2, i64::MAX), "-2", Some("log.local.retention.ms"), NO_EFFECT),
+    ignored("flush.ms", ANY_LONG, "9223372036854775807", Some("log.flush.interval.ms")),
+    ignored("follower.replication.throttled.replicas", Kind::Replicas, "", None),
+    ignored("index.interval.bytes", Kind::Int(0, i32::MAX), "4096", Some("log.index.interval.bytes")),
+    ignored("leader.replication.throttled.replicas", Kind::Replicas, "", None),
+    ignored("local.retention.bytes", Kind::Long(-2, i64::MAX), "-2", Some("log.local.retention.bytes")),
+    ignored("local.retention.ms", Kind::Long(-2, i64::MAX), "-2", Some("log.local.retention.ms")),
     key(
         "max.compaction.lag.ms",
         Kind::Long(1, i64::MAX),
@@ -90,10 +108,10 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
     ),
     key(
         "max.decompressed.message.bytes",
-        Kind::Int(0, i32::MAX),
+        Kind::Int(1, 2_147_483_639),
         "2147483639",
         Some("max.decompressed.message.bytes"),
-        NO_EFFECT,
+        "the most bytes that the records of a compressed batch may have when decompressed; never more than 128 MiB here",
     ),
     key(
         "max.message.bytes",
@@ -137,19 +155,19 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Some("log.cleaner.min.compaction.lag.ms"),
         "the shortest a record stays out of compaction, in milliseconds",
     ),
-    key("min.insync.replicas", Kind::Int(1, i32::MAX), "1", Some("min.insync.replicas"), NO_EFFECT),
-    key("preallocate", Kind::Boolean, "false", Some("log.preallocate"), NO_EFFECT),
+    ignored("min.insync.replicas", Kind::Int(1, i32::MAX), "1", Some("min.insync.replicas")),
+    ignored("preallocate", Kind::Boolean, "false", Some("log.preallocate")),
+    ignored("remote.copy.lag.bytes", Kind::Long(-1, i64::MAX), "-1", Some("log.remote.copy.lag.bytes")),
+    ignored("remote.copy.lag.ms", Kind::Long(-1, i64::MAX), "0", Some("log.remote.copy.lag.ms")),
+    ignored("remote.log.copy.disable", Kind::Boolean, "false", None),
+    ignored("remote.log.delete.on.disable", Kind::Boolean, "false", None),
     key(
-        "remote.copy.lag.bytes",
-        Kind::Long(-2, i64::MAX),
-        "-1",
-        Some("log.remote.copy.lag.bytes"),
-        NO_EFFECT,
+        "remote.storage.enable",
+        Kind::Boolean,
+        "false",
+        None,
+        "only false is accepted, as there is no tiered storage",
     ),
-    key("remote.copy.lag.ms", Kind::Long(-2, i64::MAX), "0", Some("log.remote.copy.lag.ms"), NO_EFFECT),
-    key("remote.log.copy.disable", Kind::Boolean, "false", None, NO_EFFECT),
-    key("remote.log.delete.on.disable", Kind::Boolean, "false", None, NO_EFFECT),
-    key("remote.storage.enable", Kind::Boolean, "false", None, NO_EFFECT),
     key(
         "retention.bytes",
         Kind::Long(i64::MIN, i64::MAX),
@@ -171,14 +189,8 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Some("log.segment.bytes"),
         "records go in parts of this size at most, in bytes; compaction leaves the last part of a partition alone",
     ),
-    key(
-        "segment.index.bytes",
-        Kind::Int(4, i32::MAX),
-        "10485760",
-        Some("log.index.size.max.bytes"),
-        NO_EFFECT,
-    ),
-    key("segment.jitter.ms", ANY_LONG, "0", Some("log.roll.jitter.ms"), NO_EFFECT),
+    ignored("segment.index.bytes", Kind::Int(4, i32::MAX), "10485760", Some("log.index.size.max.bytes")),
+    ignored("segment.jitter.ms", ANY_LONG, "0", Some("log.roll.jitter.ms")),
     key(
         "segment.ms",
         Kind::Long(1, i64::MAX),
@@ -186,13 +198,7 @@ pub const TOPIC_KEYS: &[TopicKey] = &[
         Some("log.roll.ms"),
         "a part spans this much time at most, in milliseconds; what is older is no longer the last part",
     ),
-    key(
-        "unclean.leader.election.enable",
-        Kind::Boolean,
-        "false",
-        Some("unclean.leader.election.enable"),
-        NO_EFFECT,
-    ),
+    ignored("unclean.leader.election.enable", Kind::Boolean, "false", Some("unclean.leader.election.enable")),
 ];
 
 /// The topic key of this name.
@@ -223,6 +229,28 @@ pub struct TopicSettings {
     pub timestamp_before_max: Millis,
     /// How far ahead of the broker's clock a timestamp may be.
     pub timestamp_after_max: Millis,
+    /// The codec that batches are stored with.
+    pub compression: TopicCompression,
+    /// The most bytes of a compressed batch's records when decompressed.
+    pub max_decompressed_bytes: i64,
+}
+
+/// `compression.type`, with the level that belongs to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TopicCompression {
+    /// Each batch keeps the codec it arrives with.
+    #[default]
+    Producer,
+    /// Batches are stored without compression.
+    Uncompressed,
+    /// Gzip; none for the codec's default level.
+    Gzip(Option<u32>),
+    /// Snappy.
+    Snappy,
+    /// Lz4.
+    Lz4,
+    /// Zstandard of a level.
+    Zstd(i32),
 }
 
 impl TopicSettings {
@@ -233,13 +261,19 @@ impl TopicSettings {
             return Ok(());
         }
         let (name, value) = ("min.compaction.lag.ms".to_owned(), min_lag.0.to_string());
-        let expected = format!("at most max.compaction.lag.ms, which is {}", max_lag.0);
-        Err(ConfigError::BadValue { name, value, expected })
+        let why = format!("max.compaction.lag.ms is {}, and must be at least as large", max_lag.0);
+        Err(ConfigError::Contradiction { name, value, why })
+    }
+
+    /// The settings of a topic that has no configuration of its own.
+    pub fn of_broker(broker: &Settings) -> TopicSettings {
+        TopicSettings::resolve(broker, &BTreeMap::new())
     }
 
     pub(crate) fn resolve(broker: &Settings, configs: &BTreeMap<String, String>) -> TopicSettings {
         let number = |name: &str| value(broker, configs, name).trim().parse::<i64>().unwrap_or(-1);
         let policy = value(broker, configs, "cleanup.policy");
+        let int = |name: &str| i32::try_from(number(name)).unwrap_or(i32::MAX);
         TopicSettings {
             max_message_bytes: number("max.message.bytes"),
             retention: Some(number("retention.ms")).filter(|ms| *ms >= 0).map(Millis),
@@ -257,12 +291,21 @@ impl TopicSettings {
                 segment_bytes: u64::try_from(number("segment.bytes")).unwrap_or(u64::MAX),
             },
             delete_retention: Millis(number("delete.retention.ms")),
-            timestamp_type: match value(broker, configs, "message.timestamp.type").as_str() {
+            timestamp_type: match value(broker, configs, "message.timestamp.type").trim() {
                 "LogAppendTime" => TimestampType::LogAppendTime,
                 _ => TimestampType::CreateTime,
             },
             timestamp_before_max: Millis(number("message.timestamp.before.max.ms")),
             timestamp_after_max: Millis(number("message.timestamp.after.max.ms")),
+            compression: match value(broker, configs, "compression.type").trim() {
+                "uncompressed" => TopicCompression::Uncompressed,
+                "gzip" => TopicCompression::Gzip(u32::try_from(int("compression.gzip.level")).ok()),
+                "snappy" => TopicCompression::Snappy,
+                "lz4" => TopicCompression::Lz4,
+                "zstd" => TopicCompression::Zstd(int("compression.zstd.level")),
+                _ => TopicCompression::Producer,
+            },
+            max_decompressed_bytes: number("max.decompressed.message.bytes"),
         }
     }
 }
