@@ -6,6 +6,7 @@
 mod clock;
 mod driven;
 mod housekeeping;
+mod live_settings;
 mod offering;
 mod rewrite;
 mod seat;
@@ -16,6 +17,8 @@ mod tail;
 mod thread;
 mod waiting;
 mod watch;
+
+pub(crate) use live_settings::{BatchRule, LiveSettings};
 
 pub use driven::{Driven, drive};
 pub use snapshots::Snapshots;
@@ -82,6 +85,7 @@ enum Message {
 pub struct Host {
     mailbox: seat::Mailbox,
     metrics: Arc<Metrics>,
+    settings: Arc<LiveSettings>,
     traced: Traced,
 }
 
@@ -164,6 +168,11 @@ impl Host {
         let (done, written) = oneshot::channel();
         self.send(Message::Snapshot(done))?;
         written.await.map_err(|_| HostGone)
+    }
+
+    /// Settings that need no command to be read.
+    pub(crate) fn settings(&self) -> &LiveSettings {
+        &self.settings
     }
 
     /// Figures since the start.

@@ -91,6 +91,11 @@ pub(crate) trait RequestHandler: Send + Sync + 'static {
         None
     }
 
+    /// How many connections may be open, if that was changed while the broker runs.
+    fn max_connections(&self) -> Option<usize> {
+        None
+    }
+
     /// Counts a connection that was opened, closed or rejected.
     fn connection_event(&self, event: ConnectionEvent);
 

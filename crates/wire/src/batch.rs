@@ -7,6 +7,7 @@ mod build;
 mod control;
 mod error;
 mod header;
+mod recompress;
 mod record;
 mod select;
 mod varint;

@@ -136,6 +136,46 @@ pub(crate) fn open(codec: Compression, packed: &[u8], large: bool) -> Result<Box
     })
 }
 
+/// How much work a codec does for a smaller result, on the codec's own scale; none for its default. Gzip and zstd have levels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Level(pub Option<i32>);
+
+/// Compresses what a reader gives into a writer, in steps; how many bytes were read.
+///
+/// # Errors
+/// Those of reading and of writing.
+pub(crate) fn encode(
+    codec: Compression,
+    level: Level,
+    from: &mut impl Read,
+    into: &mut impl Write,
+) -> io::Result<u64> {
+    match codec {
+        Compression::None => io::copy(from, into),
+        Compression::Gzip => {
+            let level = level.0.and_then(|level| u32::try_from(level).ok());
+            let level = level.map_or_else(flate2::Compression::default, flate2::Compression::new);
+            let mut out = GzEncoder::new(into, level);
+            let copied = io::copy(from, &mut out)?;
+            out.finish()?;
+            Ok(copied)
+        }
+        Compression::Snappy => xerial_from(from, into),
+        Compression::Lz4 => {
+            let mut out = FrameEncoder::with_frame_info(lz4_format(), into);
+            let copied = io::copy(from, &mut out)?;
+            out.finish()?;
+            Ok(copied)
+        }
+        Compression::Zstd => {
+            let mut out = zstd::stream::write::Encoder::new(into, level.0.unwrap_or(0))?;
+            let copied = io::copy(from, &mut out)?;
+            out.finish()?;
+            Ok(copied)
+        }
+    }
+}
+
 /// Snappy, block by block.
 struct Unsnappy<'a> {
     rest: &'a [u8],
@@ -188,9 +228,12 @@ fn gzip(plain: &[u8]) -> io::Result<Vec<u8>> {
     out.finish()
 }
 
+fn lz4_format() -> FrameInfo {
+    FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent)
+}
+
 fn lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
-    let format = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent);
-    let mut out = FrameEncoder::with_frame_info(format, Vec::new());
+    let mut out = FrameEncoder::with_frame_info(lz4_format(), Vec::new());
     out.write_all(plain)?;
     out.finish().map_err(io::Error::from)
 }
@@ -226,16 +269,28 @@ const XERIAL_BLOCK: usize = 32 * 1024;
 
 fn xerial(plain: &[u8]) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::with_capacity(plain.len() / 2 + XERIAL_HEADER);
-    out.extend_from_slice(&XERIAL);
-    out.extend_from_slice(&1_u32.to_be_bytes());
-    out.extend_from_slice(&1_u32.to_be_bytes());
-    let mut encoder = snap::raw::Encoder::new();
-    for block in plain.chunks(XERIAL_BLOCK) {
-        let packed = encoder.compress_vec(block).map_err(|why| malformed(Compression::Snappy, why))?;
-        out.extend_from_slice(&(packed.len() as u32).to_be_bytes());
-        out.extend_from_slice(&packed);
-    }
+    xerial_from(&mut &plain[..], &mut out).map_err(|why| malformed(Compression::Snappy, why))?;
     Ok(out)
+}
+
+/// Writes a snappy stream as Java clients do; how many bytes were read.
+fn xerial_from(from: &mut impl Read, into: &mut impl Write) -> io::Result<u64> {
+    into.write_all(&XERIAL)?;
+    into.write_all(&1_u32.to_be_bytes())?;
+    into.write_all(&1_u32.to_be_bytes())?;
+    let mut encoder = snap::raw::Encoder::new();
+    let (mut block, mut copied) = (Vec::with_capacity(XERIAL_BLOCK), 0);
+    loop {
+        block.clear();
+        from.by_ref().take(XERIAL_BLOCK as u64).read_to_end(&mut block)?;
+        if block.is_empty() {
+            return Ok(copied);
+        }
+        copied += block.len() as u64;
+        let packed = encoder.compress_vec(&block).map_err(io::Error::other)?;
+        into.write_all(&(packed.len() as u32).to_be_bytes())?;
+        into.write_all(&packed)?;
+    }
 }
 
 fn unsnappy(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {

@@ -212,6 +212,10 @@ impl RequestHandler for Dispatch {
         }
     }
 
+    fn max_connections(&self) -> Option<usize> {
+        self.0.host.settings().max_connections()
+    }
+
     fn is_recording(&self) -> bool {
         self.0.trace.is_on()
     }

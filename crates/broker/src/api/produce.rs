@@ -9,8 +9,8 @@ mod check;
 use super::subject::{Partition, Reason};
 use crate::api::{Broken, Outcome};
 use crate::context::{Caller, Context, to_topic_id};
-use crate::host::{NoRoom, ProduceOutcome};
-use check::{Checked, Fault, Refusal, Walked};
+use crate::host::{BatchRule, LiveSettings, NoRoom, ProduceOutcome};
+use check::{Checked, Doubtful, Fault, Refusal, Walked};
 use ottla_core::Refused;
 use ottla_core::catalog::TopicRef;
 use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
@@ -53,15 +53,15 @@ pub(crate) async fn answer(
 
 async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result<ProduceResponse, Broken> {
     let ask = Ask::new(ctx, &request, version);
-    let (slots, batches) = ask.sort_out(&request.topic_data);
+    let (slots, batches) = ask.sort_out(ctx.host.settings(), &request.topic_data);
     let topics: Vec<Named> = request.topic_data.into_iter().map(Named::from).collect();
     let (results, mute) = ask.put(ctx, batches).await?;
     let mut results = results.into_iter();
     let mut parts = slots.into_iter().map(|slot| match slot {
         Slot::Refused(index, refusal) => (index, Err(refusal)),
-        Slot::Asked(index, walked) => {
+        Slot::Asked(index, walked, doubtful) => {
             let result = results.next().unwrap_or(Err(ErrorCode::UNKNOWN_SERVER_ERROR.into()));
-            (index, result.map_err(|refusal| refusal.of_record(&walked)))
+            (index, result.map_err(|refusal| refusal.of_records(&walked, &doubtful)))
         }
     });
     let mut responses = Vec::with_capacity(topics.len());
@@ -101,7 +101,7 @@ impl From<TopicProduceData> for Named {
 /// A partition of the request.
 enum Slot {
     /// Its batch goes to the core.
-    Asked(i32, Walked),
+    Asked(i32, Walked, Doubtful),
     /// It is refused before that.
     Refused(i32, Refusal),
 }
@@ -131,17 +131,24 @@ impl Ask {
     }
 
     /// Checks the batches; those that are sound go on.
-    fn sort_out(&self, topics: &[TopicProduceData]) -> (Vec<Slot>, Vec<ProduceBatch>) {
+    fn sort_out(
+        &self,
+        settings: &LiveSettings,
+        topics: &[TopicProduceData],
+    ) -> (Vec<Slot>, Vec<ProduceBatch>) {
         let (mut slots, mut batches) = (Vec::new(), Vec::new());
+        let now = settings.now();
         for topic in topics {
+            let at = self.topic_ref(topic);
+            let rule = settings.batch_rule(&at);
             for partition in &topic.partition_data {
                 let index = partition.index;
-                match self.check(partition.records.as_ref()) {
+                match self.check(partition.records.as_ref(), &rule, now) {
                     Err(refusal) => slots.push(Slot::Refused(index, refusal)),
-                    Ok(Checked { summary, payload, walked, stamped }) => {
-                        slots.push(Slot::Asked(index, walked));
+                    Ok(Checked { summary, payload, walked, doubtful, stamped }) => {
+                        slots.push(Slot::Asked(index, walked, doubtful));
                         batches.push(ProduceBatch {
-                            topic: self.topic_ref(topic),
+                            topic: at.clone(),
                             partition: index,
                             keyless: walked.keyless.is_some(),
                             earliest: walked.earliest.map_or(Millis::NONE, |(earliest, _)| earliest),
@@ -163,19 +170,24 @@ impl Ask {
                 ..ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into()
             };
             let denied = |slot| match slot {
-                Slot::Asked(index, _) | Slot::Refused(index, _) => Slot::Refused(index, denied()),
+                Slot::Asked(index, ..) | Slot::Refused(index, _) => Slot::Refused(index, denied()),
             };
             return (slots.into_iter().map(denied).collect(), Vec::new());
         }
         (slots, batches)
     }
 
-    fn check(&self, records: Option<&ottla_wire::Records>) -> Result<Checked, Refusal> {
+    fn check(
+        &self,
+        records: Option<&ottla_wire::Records>,
+        rule: &BatchRule,
+        now: Millis,
+    ) -> Result<Checked, Refusal> {
         if self.bad_acks {
             let reason = Box::new(Reason(Some("T-50"), "acks must be 0, 1 or -1"));
             return Err(Refusal { reason: Some(reason), ..ErrorCode::INVALID_REQUIRED_ACKS.into() });
         }
-        let checked = check::check(records, self.version)?;
+        let checked = check::check(records, self.version, rule, now)?;
         if checked.payload.len() as u64 > self.largest {
             let why = format!("the batch is larger than the log can hold, which is {} bytes", self.largest);
             return Err(Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why));
@@ -273,16 +285,16 @@ fn done(index: i32, appended: Appended) -> PartitionProduceResponse {
 }
 
 fn refused(index: i32, refusal: Refusal) -> PartitionProduceResponse {
-    let error = |batch_index| BatchIndexAndErrorMessage {
+    let error = |(batch_index, why): (i32, String)| BatchIndexAndErrorMessage {
         batch_index,
-        batch_index_error_message: refusal.why.as_deref().map(Text::from),
+        batch_index_error_message: Some(why.into()),
         ..Default::default()
     };
     PartitionProduceResponse {
         index,
         error_code: refusal.code.0,
         base_offset: -1,
-        record_errors: refusal.record.into_iter().map(error).collect(),
+        record_errors: refusal.records.into_iter().map(error).collect(),
         error_message: refusal.why.as_deref().map(Text::from),
         ..Default::default()
     }

@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
+use super::live_settings::LiveSettings;
 use super::rewrite::Rewriter;
 use super::seat::{Inbox, Seat, Told, mailbox};
 use super::snapshots::Snapshots;
@@ -117,9 +118,11 @@ pub(super) fn prepare(
     let (failure, failure_seen) = watch::channel(None);
     let metrics = Arc::new(Metrics::new());
     let threads = options.log.threads;
+    let settings = Arc::new(LiveSettings::new(&shard));
     let rewriter = Rewriter::new(&shard, &log, Arc::clone(&metrics), mailbox.clone(), threads)?;
     let mut machine = Machine {
         metrics: Arc::clone(&metrics),
+        settings: Arc::clone(&settings),
         rewriter,
         throttle: Throttle::default(),
         waiting: Waiting::new(most_waiting(&shard)),
@@ -139,7 +142,7 @@ pub(super) fn prepare(
         failed: false,
     };
     machine.begin(now, options.cluster_id);
-    let host = Host { mailbox, metrics, traced: None };
+    let host = Host { mailbox, metrics, settings, traced: None };
     Ok(Ready { machine, host, failure: failure_seen, recovered })
 }
 
@@ -196,6 +199,7 @@ pub(super) struct Machine {
     pub(super) waiting: Waiting,
     pub(super) space: Space,
     pub(super) metrics: Arc<Metrics>,
+    settings: Arc<LiveSettings>,
     /// The log refused a record since the last look at the timers.
     refused: bool,
     pub(super) failed: bool,
@@ -225,6 +229,7 @@ impl Machine {
 
     /// Handles the commands that are there, does what is due, then lets the log write. False when it is time to end.
     pub(super) fn turn_at(&mut self, now: Millis) -> bool {
+        self.settings.ran_at(now);
         for _ in 0..BATCH {
             let Some(command) = self.inbox.next() else { break };
             if !self.handle(now, command) {
@@ -346,6 +351,7 @@ impl Machine {
                 self.housekeeping.applied(record);
                 self.rewriter.applied(record);
                 self.metrics.appended(record);
+                self.settings.applied(&self.shard, record);
                 return true;
             }
             Err(AppendError::Ended(failure)) => self.fail(failure.to_string()),

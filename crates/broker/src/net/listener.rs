@@ -114,7 +114,7 @@ impl<H: RequestHandler> Acceptor<H> {
     }
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
-        let most = self.limits.max_connections;
+        let most = self.handler.max_connections().unwrap_or(self.limits.max_connections);
         if connections.len() >= most {
             self.handler.connection_event(ConnectionEvent::Rejected);
             self.rejected.warn(peer, format_args!("max.connections ({most}) are open already"));

@@ -11,6 +11,7 @@ mod log;
 mod metadata;
 mod rules;
 mod runs;
+mod stored_as;
 mod topics;
 mod trace;
 mod transactions;

@@ -289,9 +289,6 @@ fn check_shape(batch: &BatchSummary) -> Result<(), Refusal> {
 /// The topic's bounds on size, time and keys.
 fn check_against_topic(now: Millis, topic: &Topic, batch: &ProduceBatch) -> Result<(), Refusal> {
     let settings = &topic.settings;
-    if settings.compact && batch.keyless {
-        return Err(ProduceError::NeedsKeys.into());
-    }
     let summary = &batch.summary;
     if i64::from(summary.size) > settings.max_message_bytes {
         let most = settings.max_message_bytes;
@@ -299,6 +296,9 @@ fn check_against_topic(now: Millis, topic: &Topic, batch: &ProduceBatch) -> Resu
             ProduceError::TooLarge { most },
             Facts::Most { given: summary.size.into(), most },
         ));
+    }
+    if settings.compact && batch.keyless {
+        return Err(ProduceError::NeedsKeys.into());
     }
     check_times(now, settings, batch)
 }
@@ -314,15 +314,15 @@ fn check_times(now: Millis, settings: &TopicSettings, batch: &ProduceBatch) -> R
         return Ok(());
     }
     let given = |time: Millis| Some(time).filter(|time| *time != Millis::NONE);
-    let early = given(batch.earliest).filter(|time| now.since(*time) > settings.timestamp_before_max);
-    let late = given(latest).filter(|time| time.since(now) > settings.timestamp_after_max);
+    let least = now.since(settings.timestamp_before_max);
+    let most = now.after(settings.timestamp_after_max);
+    let early = given(batch.earliest).filter(|time| *time < least);
+    let late = given(latest).filter(|time| *time > most);
     let (given, span) = match (early, late) {
         (None, None) => return Ok(()),
         (Some(time), _) => (time, settings.timestamp_before_max),
         (None, Some(time)) => (time, settings.timestamp_after_max),
     };
-    let least = now.since(settings.timestamp_before_max);
-    let most = now.after(settings.timestamp_after_max);
     Err(Refused::on(ProduceError::BadTimestamp { least, most }, Facts::Clock { given, now, most: span }))
 }
 

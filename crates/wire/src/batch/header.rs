@@ -120,6 +120,11 @@ impl BatchHeader {
         Compression::from_number(number).ok_or(BatchError::UnknownCodec(number))
     }
 
+    /// Sets the codec; the records are not touched.
+    pub(super) fn set_compression(&mut self, codec: Compression) {
+        self.attributes = (self.attributes & !CODEC_BITS) | i16::from(codec.number());
+    }
+
     /// Whether the timestamp of every record is that of the append, which is the largest timestamp.
     pub fn is_log_append_time(&self) -> bool {
         self.attributes & LOG_APPEND_TIME != 0

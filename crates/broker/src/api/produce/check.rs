@@ -1,5 +1,6 @@
 //! What a broker asks of the bytes of a batch before anybody else looks at it.
 
+use crate::host::BatchRule;
 use bytes::Bytes;
 use ottla_types::{BatchSummary, Millis, ProducerEpoch, ProducerId, TimestampType};
 use ottla_wire::batch::{Batch, BatchError, BatchHeader, set_create_time};
@@ -9,6 +10,10 @@ use std::fmt::{self, Display};
 
 /// A batch may not hold more than this when decompressed, in bytes.
 const MOST_RECORDS: usize = 128 << 20;
+/// Records of one batch that an answer names as refused.
+const MOST_NAMED: usize = 1000;
+/// How long ago the time may be that bounds on timestamps are first judged by.
+const CLOCK_AGE: Millis = Millis(60_000);
 
 /// A sound batch.
 #[derive(Debug)]
@@ -16,6 +21,8 @@ pub(super) struct Checked {
     pub(super) summary: BatchSummary,
     pub(super) payload: Bytes,
     pub(super) walked: Walked,
+    /// Records that the topic may refuse.
+    pub(super) doubtful: Doubtful,
     /// The client says that the timestamps are of the append.
     pub(super) stamped: bool,
 }
@@ -61,6 +68,84 @@ impl Walked {
     }
 }
 
+/// Records that the topic may refuse, by its settings when the batch was checked: each with its number in the batch, in order, and
+/// at most [`MOST_NAMED`]. The state machine decides.
+#[derive(Debug, Default)]
+pub(super) struct Doubtful {
+    records: Vec<(i32, Doubt)>,
+    /// Records in the batch.
+    count: i32,
+    /// The bounds on timestamps that are certain.
+    certain: (Millis, Millis),
+}
+
+/// What may be wrong with a record.
+#[derive(Clone, Copy, Debug)]
+enum Doubt {
+    /// It has no key.
+    Key,
+    /// Its timestamp may be out of bounds.
+    Time(Millis),
+}
+
+impl Doubtful {
+    /// Collects the records of a batch, if the walk met one that the topic may refuse.
+    fn collect(batch: &Batch, walked: &Walked, rule: &BatchRule, now: Millis) -> Doubtful {
+        let (before, after) = rule.time_bounds.unwrap_or((Millis(i64::MAX), Millis(i64::MAX)));
+        // The clock is at most so old: a timestamp before the first bound may be too early, one before the second is.
+        let least =
+            if rule.time_bounds.is_some() { now.after(CLOCK_AGE).since(before) } else { Millis(i64::MIN) };
+        let most = now.after(after);
+        let certain = (now.since(before), now.after(CLOCK_AGE).after(after));
+        let count = batch.header().record_count;
+        let mut doubtful = Doubtful { records: Vec::new(), count, certain };
+        let outside = |time: Millis| time != Millis::NONE && (time < least || time > most);
+        let times = [walked.earliest, walked.latest].into_iter().flatten().any(|(time, _)| outside(time));
+        if !(times || rule.needs_keys && walked.keyless.is_some()) {
+            return doubtful;
+        }
+        let mut number = 0;
+        let found = &mut doubtful.records;
+        // The batch was walked to its end before.
+        let _ = batch.walk(MOST_RECORDS, &mut |record| {
+            let time = Millis(batch.header().timestamp(record.timestamp_delta));
+            if rule.needs_keys && !record.has_key {
+                found.push((number, Doubt::Key));
+            } else if outside(time) {
+                found.push((number, Doubt::Time(time)));
+            }
+            number += 1;
+            found.len() < MOST_NAMED
+        });
+        doubtful
+    }
+
+    /// The records at fault, each with what is wrong with it; whether a timestamp is.
+    fn at_fault(&self, fault: Fault) -> (Vec<(i32, String)>, bool) {
+        let (least, most) = match fault {
+            Fault::All => {
+                let why = "its batch says that timestamps are of the append".to_owned();
+                let most = i32::try_from(MOST_NAMED).unwrap_or(i32::MAX);
+                return ((0..self.count.min(most)).map(|number| (number, why.clone())).collect(), true);
+            }
+            Fault::Time { least, most } => (least, most),
+            Fault::Key => self.certain,
+        };
+        let mut times = false;
+        let name = |(number, doubt): &(i32, Doubt)| match *doubt {
+            Doubt::Key => Some((*number, "the topic is compacted, and the record has no key".to_owned())),
+            Doubt::Time(time) if (least..=most).contains(&time) => None,
+            Doubt::Time(time) => {
+                times = true;
+                let (least, most) = (least.0, most.0);
+                Some((*number, format!("timestamp {} is not between {least} and {most}", time.0)))
+            }
+        };
+        let records = self.records.iter().filter_map(name).collect();
+        (records, times)
+    }
+}
+
 /// What is wrong with a record by what its topic asks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
@@ -76,8 +161,8 @@ pub(super) enum Fault {
 pub(super) struct Refusal {
     pub(super) code: ErrorCode,
     pub(super) why: Option<String>,
-    /// The record at fault.
-    pub(super) record: Option<i32>,
+    /// The records at fault, each with what is wrong with it.
+    pub(super) records: Vec<(i32, String)>,
     /// What is wrong with that record, if the topic decides that.
     pub(super) fault: Option<Fault>,
     /// What a verdict says, if it is more than `why`.
@@ -103,7 +188,7 @@ impl ottla_core::Refusal for Refusal {
 
 impl Refusal {
     pub(super) fn new(code: ErrorCode, why: impl ToString) -> Refusal {
-        Refusal { code, why: Some(why.to_string()), record: None, fault: None, reason: None }
+        Refusal { code, why: Some(why.to_string()), records: Vec::new(), fault: None, reason: None }
     }
 
     /// What a topic asks of records that is not so.
@@ -111,16 +196,27 @@ impl Refusal {
         Refusal { fault: Some(fault), ..Refusal::new(code, why) }
     }
 
-    /// Names the record at fault, where what the topic asks of records is the reason.
-    pub(super) fn of_record(mut self, walked: &Walked) -> Refusal {
-        self.record = self.record.or(self.fault.and_then(|fault| walked.at_fault(fault)));
+    /// Names the records at fault, where what the topic asks of records is the reason. As in Kafka, a timestamp among them decides
+    /// the code.
+    pub(super) fn of_records(mut self, walked: &Walked, doubtful: &Doubtful) -> Refusal {
+        let Some(fault) = self.fault else { return self };
+        let (records, times) = doubtful.at_fault(fault);
+        self.records = records;
+        if times {
+            self.code = ErrorCode::INVALID_TIMESTAMP;
+        }
+        // The topic was changed between the check and the decision.
+        if self.records.is_empty() {
+            let why = self.why.clone().unwrap_or_default();
+            self.records.extend(walked.at_fault(fault).map(|number| (number, why)));
+        }
         self
     }
 }
 
 impl From<ErrorCode> for Refusal {
     fn from(code: ErrorCode) -> Refusal {
-        Refusal { code, why: None, record: None, fault: None, reason: None }
+        Refusal { code, why: None, records: Vec::new(), fault: None, reason: None }
     }
 }
 
@@ -139,12 +235,19 @@ impl From<BatchError> for Refusal {
             BatchError::OffsetDelta { expected, .. } => Some(*expected),
             _ => None,
         };
-        Refusal { code, why: Some(error.to_string()), record, fault: None, reason: None }
+        let why = error.to_string();
+        let records = record.into_iter().map(|number| (number, why.clone())).collect();
+        Refusal { code, why: Some(why), records, fault: None, reason: None }
     }
 }
 
 /// Checks the records of one partition: exactly one batch, sound inside and out.
-pub(super) fn check(records: Option<&Records>, version: i16) -> Result<Checked, Refusal> {
+pub(super) fn check(
+    records: Option<&Records>,
+    version: i16,
+    rule: &BatchRule,
+    now: Millis,
+) -> Result<Checked, Refusal> {
     let none = || Refusal::new(ErrorCode::INVALID_RECORD, "there is no record batch, and there must be one");
     let payload = records.filter(|records| !records.is_empty()).ok_or_else(none)?.to_bytes();
     framing(&payload)?;
@@ -161,14 +264,51 @@ pub(super) fn check(records: Option<&Records>, version: i16) -> Result<Checked, 
         let why = format!("the producer's epoch is {}", header.producer_epoch);
         return Err(Refusal::new(ErrorCode::INVALID_PRODUCER_EPOCH, why));
     }
-    batch.validate_header()?;
-    let walked = walk(&batch)?;
+    let walked = contents(&batch, rule)?;
+    let doubtful = Doubtful::collect(&batch, &walked, rule, now);
+    let batch = in_codec_of_topic(batch, rule)?;
+    let (header, payload) = (batch.header(), batch.bytes().clone());
     let mut summary = summary(header);
     let stamped = header.is_log_append_time();
     summary.max_timestamp = walked.latest.map_or(Millis::NONE, |(latest, _)| latest.max(Millis::NONE));
     let untrue = summary.max_timestamp.0 != header.max_timestamp;
     let payload = if stamped || untrue { with_times(&payload, summary.max_timestamp) } else { payload };
-    Ok(Checked { summary, walked, stamped, payload })
+    Ok(Checked { summary, walked, doubtful, stamped, payload })
+}
+
+/// Checks what is behind the framing. The size is judged before the contents: a batch that is too large is refused for that.
+fn contents(batch: &Batch, rule: &BatchRule) -> Result<Walked, Refusal> {
+    let is_too_large = batch.bytes().len() as i64 > rule.max_bytes;
+    let judged = batch.validate_header().and_then(|()| walk(batch, rule));
+    judged.map_err(|error| match error {
+        _ if is_too_large => too_large(rule),
+        BatchError::Codec(CodecError::TooLarge { cap, .. }) if cap == rule.max_decompressed => {
+            let why = format!("its records have more than max.decompressed.message.bytes, which is {cap}");
+            Refusal::new(ErrorCode::INVALID_RECORD, why)
+        }
+        error => error.into(),
+    })
+}
+
+fn too_large(rule: &BatchRule) -> Refusal {
+    let why = format!("the batch is larger than max.message.bytes, which is {}", rule.max_bytes);
+    Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why)
+}
+
+/// The batch as the topic stores it. What is too large already is left to be refused for that.
+fn in_codec_of_topic(batch: Batch, rule: &BatchRule) -> Result<Batch, Refusal> {
+    let Some((codec, level)) = rule.compression else { return Ok(batch) };
+    let most = usize::try_from(rule.max_bytes).unwrap_or(0);
+    if batch.header().compression() == Ok(codec) || batch.bytes().len() > most {
+        return Ok(batch);
+    }
+    match batch.recompress(codec, level, MOST_RECORDS, most) {
+        Ok(bytes) => Ok(Batch::only(&bytes)?),
+        Err(BatchError::Codec(CodecError::TooLarge { codec: which, .. })) if which == codec => {
+            Err(too_large(rule))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whose time records carry is the topic's to say, and the largest timestamp is that of a record, whatever the client says.
@@ -202,10 +342,12 @@ fn framing(bytes: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Walks the records: their form, their numbering, their keys and timestamps.
-fn walk(batch: &Batch) -> Result<Walked, BatchError> {
+fn walk(batch: &Batch, rule: &BatchRule) -> Result<Walked, BatchError> {
     let header = batch.header();
+    let is_plain = header.compression()? == Compression::None;
+    let cap = if is_plain { MOST_RECORDS } else { MOST_RECORDS.min(rule.max_decompressed) };
     let (mut walked, mut expected, mut misplaced) = (Walked::default(), 0, None);
-    batch.walk(MOST_RECORDS, &mut |record| {
+    batch.walk(cap, &mut |record| {
         if record.offset_delta != expected {
             misplaced = Some(BatchError::OffsetDelta { expected, found: record.offset_delta });
             return false;
