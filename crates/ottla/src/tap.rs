@@ -6,7 +6,7 @@
 //! let broker = ottla::Broker::in_memory().start()?;
 //! let (tap, mut events) = ottla::tap::Tap::start("127.0.0.1:0", &broker.address().to_string()).await?;
 //! let client = std::net::TcpStream::connect(tap.address())?; // any Kafka client connects here
-//! assert!(matches!(events.recv().await, Some(ottla::tap::Event::Opened { connection: 1, .. })));
+//! assert!(matches!(events.recv().await, Some(ottla::tap::Event::ConnectionOpened { connection: 1, .. })));
 //! # Ok(())
 //! # }
 //! ```

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ottla::Broker;
-use ottla::tap::{Event, Seen, Tap};
+use ottla::tap::{Event, RelayedFrame, Tap};
 use ottla_client::{
     Client, Consumer, GroupOffset, Isolation, Membership, Node, Producer, ProducerOptions, Record,
 };
@@ -51,7 +51,7 @@ async fn told(tap: Tap, events: JoinHandle<Vec<Event>>) -> Vec<Event> {
     events.await.unwrap()
 }
 
-fn frames<'a>(events: &'a [Event]) -> Vec<&'a Seen> {
+fn frames<'a>(events: &'a [Event]) -> Vec<&'a RelayedFrame> {
     let seen = |event: &'a Event| match event {
         Event::Frame(seen) => Some(seen),
         _ => None,
@@ -147,7 +147,7 @@ async fn a_broker_that_an_answer_names_gets_a_port_of_its_own() {
     let listens: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Listens { local, broker } => Some((*local, broker.clone())),
+            Event::PortOpened { local, broker } => Some((*local, broker.clone())),
             _ => None,
         })
         .collect();
@@ -155,7 +155,8 @@ async fn a_broker_that_an_answer_names_gets_a_port_of_its_own() {
     assert_eq!(broker, &second.address().to_string());
     assert!(local.port() != address.port());
     let through = |port| {
-        let opened = |event: &&Event| matches!(event, Event::Opened { local, .. } if local.port() == port);
+        let opened =
+            |event: &&Event| matches!(event, Event::ConnectionOpened { local, .. } if local.port() == port);
         events.iter().filter(opened).count()
     };
     assert!(through(address.port()) > 0 && through(local.port()) > 0);

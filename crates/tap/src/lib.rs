@@ -10,17 +10,17 @@
 
 mod frames;
 mod mask;
-mod nodes;
 mod pending;
+mod ports;
 mod relay;
 mod rewrite;
 
 pub use ottla_microscope::conversation::Head;
 
 use bytes::Bytes;
-use frames::{Budget, Room};
-use nodes::{Address, Nodes};
-use relay::Link;
+use frames::{Budget, Reservation};
+use ports::{BrokerAddress, BrokerPorts};
+use relay::Relay;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,22 +31,22 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// Events that may wait to be taken.
-const EVENTS: usize = 64;
+const QUEUED_EVENTS: usize = 64;
 /// How long to wait after the system refused a connection, which it does when too many are open.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Something that a tap has seen or done.
 #[derive(Debug)]
 pub enum Event {
     /// A port was opened for a broker.
-    Listens {
+    PortOpened {
         /// Where clients reach it from now on.
         local: SocketAddr,
         /// Where the cluster says that it is.
         broker: String,
     },
     /// A client has connected.
-    Opened {
+    ConnectionOpened {
         /// The number of the connection, counted from 1.
         connection: u64,
         /// The client.
@@ -57,7 +57,7 @@ pub enum Event {
         broker: String,
     },
     /// A frame has passed.
-    Frame(Seen),
+    Frame(RelayedFrame),
     /// Something that no frame tells.
     Note {
         /// The connection, if it is about one.
@@ -66,7 +66,7 @@ pub enum Event {
         text: String,
     },
     /// A connection has ended.
-    Closed {
+    ConnectionClosed {
         /// Its number.
         connection: u64,
     },
@@ -74,7 +74,7 @@ pub enum Event {
 
 /// A frame as it came, secrets masked.
 #[derive(Debug)]
-pub struct Seen {
+pub struct RelayedFrame {
     /// The connection.
     pub connection: u64,
     /// From the client, or to it.
@@ -95,15 +95,26 @@ pub struct Seen {
     pub rewritten: bool,
     /// What else is to be said about it.
     pub note: Option<String>,
-    _room: Option<Room>,
+    _reservation: Option<Reservation>,
 }
 
-impl Seen {
+impl RelayedFrame {
     /// A frame that passed elsewhere, as a capture file tells of it: whole, without a header that is known.
-    pub fn elsewhere(connection: u64, is_request: bool, at: SystemTime, frame: Bytes) -> Seen {
+    pub fn elsewhere(connection: u64, is_request: bool, at: SystemTime, frame: Bytes) -> RelayedFrame {
         let size = frame.len();
         let (head, latency, note) = (None, None, None);
-        Seen { connection, is_request, at, frame, size, head, latency, rewritten: false, note, _room: None }
+        RelayedFrame {
+            connection,
+            is_request,
+            at,
+            frame,
+            size,
+            head,
+            latency,
+            rewritten: false,
+            note,
+            _reservation: None,
+        }
     }
 }
 
@@ -137,14 +148,14 @@ impl Tap {
     /// # Errors
     /// An address is malformed, or cannot be listened on.
     pub async fn start(listen: &str, to: &str) -> Result<(Tap, mpsc::Receiver<Event>), TapError> {
-        let broker = nodes::parse(to).ok_or_else(|| TapError::Address(to.to_owned()))?;
-        let at = nodes::parse(listen).ok_or_else(|| TapError::Address(listen.to_owned()))?;
+        let broker = ports::parse(to).ok_or_else(|| TapError::Address(to.to_owned()))?;
+        let at = ports::parse(listen).ok_or_else(|| TapError::Address(listen.to_owned()))?;
         let refused = |source| TapError::Listen { address: listen.to_owned(), source };
         let listener = TcpListener::bind((at.0.as_str(), at.1)).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        let (events, receiver) = mpsc::channel(EVENTS);
+        let (events, receiver) = mpsc::channel(QUEUED_EVENTS);
         let shared = Arc::new(Shared {
-            nodes: Nodes::new(address, broker.clone()).await,
+            ports: BrokerPorts::new(address, broker.clone()).await,
             events,
             budget: Budget::default(),
             connections: AtomicU64::new(0),
@@ -169,7 +180,7 @@ impl Drop for Tap {
 /// What all connections share.
 #[derive(Debug)]
 struct Shared {
-    nodes: Nodes,
+    ports: BrokerPorts,
     events: mpsc::Sender<Event>,
     budget: Budget,
     /// Connections so far.
@@ -185,26 +196,27 @@ impl Shared {
     }
 
     /// Waits until there is room for the event. Nobody need listen.
-    async fn tell(&self, event: Event) {
+    async fn report(&self, event: Event) {
         let _ = self.events.send(event).await;
     }
 
     async fn note(&self, connection: Option<u64>, text: String) {
-        self.tell(Event::Note { connection, text }).await;
+        self.report(Event::Note { connection, text }).await;
     }
 
     /// Gives a broker its port.
-    async fn open(self: &Arc<Shared>, broker: Address) {
-        match self.nodes.open(&broker).await {
+    async fn open(self: &Arc<Shared>, broker: BrokerAddress) {
+        match self.ports.open(&broker).await {
             Ok(None) => {}
             Ok(Some(listener)) => {
                 if let Ok(local) = listener.local_addr() {
-                    self.tell(Event::Listens { local, broker: written(&broker) }).await;
+                    self.report(Event::PortOpened { local, broker: host_and_port(&broker) }).await;
                 }
                 self.spawn(boxed_accept(self.clone(), listener, broker));
             }
             Err(why) => {
-                let text = format!("clients go past the tap to {}: no port for it: {why}", written(&broker));
+                let text =
+                    format!("clients go past the tap to {}: no port for it: {why}", host_and_port(&broker));
                 self.note(None, text).await;
             }
         }
@@ -212,7 +224,7 @@ impl Shared {
 }
 
 /// An address as people write it.
-fn written((host, port): &Address) -> String {
+fn host_and_port((host, port): &BrokerAddress) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
@@ -220,33 +232,33 @@ fn written((host, port): &Address) -> String {
 fn boxed_accept(
     shared: Arc<Shared>,
     listener: TcpListener,
-    broker: Address,
+    broker: BrokerAddress,
 ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(accept(shared, listener, broker))
 }
 
 /// Takes connections to one broker.
-async fn accept(shared: Arc<Shared>, listener: TcpListener, broker: Address) {
+async fn accept(shared: Arc<Shared>, listener: TcpListener, broker: BrokerAddress) {
     loop {
         match listener.accept().await {
-            Ok((client, _)) => shared.spawn(connected(shared.clone(), client, broker.clone())),
+            Ok((client, _)) => shared.spawn(serve_connection(shared.clone(), client, broker.clone())),
             Err(why) => {
                 shared.note(None, format!("cannot take a connection: {why}")).await;
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
 /// Carries one connection from its beginning to its end.
-async fn connected(shared: Arc<Shared>, client: TcpStream, broker: Address) {
+async fn serve_connection(shared: Arc<Shared>, client: TcpStream, broker: BrokerAddress) {
     let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (Ok(peer), Ok(local)) = (client.peer_addr(), client.local_addr()) else { return };
-    let name = written(&broker);
-    shared.tell(Event::Opened { connection, client: peer, local, broker: name.clone() }).await;
+    let name = host_and_port(&broker);
+    shared.report(Event::ConnectionOpened { connection, client: peer, local, broker: name.clone() }).await;
     match TcpStream::connect((broker.0.as_str(), broker.1)).await {
-        Ok(broker) => Link::new(connection, local.ip(), shared.clone()).carry(client, broker).await,
+        Ok(broker) => Relay::new(connection, local.ip(), shared.clone()).run(client, broker).await,
         Err(why) => shared.note(Some(connection), format!("cannot reach {name}: {why}")).await,
     }
-    shared.tell(Event::Closed { connection }).await;
+    shared.report(Event::ConnectionClosed { connection }).await;
 }

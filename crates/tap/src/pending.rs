@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 
 /// Requests without an answer that a connection may have; the next one waits.
-const MOST: usize = 1024;
+const MAX_PENDING: usize = 1024;
 /// Bytes of the size in front of a frame.
 const SIZE: usize = 4;
 
@@ -28,7 +28,7 @@ pub(crate) fn is_answered(head: &Head, whole: &Bytes) -> bool {
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingRequest {
     /// Its header; none for a SASL token without one.
     pub(crate) head: Option<Head>,
     /// When it was there as a whole.
@@ -36,28 +36,28 @@ pub(crate) struct Asked {
 }
 
 /// Both ends of what passes from the direction of requests to that of responses.
-pub(crate) fn channel() -> (mpsc::Sender<Asked>, Waiting) {
-    let (sender, from) = mpsc::channel(MOST);
-    (sender, Waiting { from, queue: VecDeque::new() })
+pub(crate) fn channel() -> (mpsc::Sender<PendingRequest>, PendingRequests) {
+    let (sender, from) = mpsc::channel(MAX_PENDING);
+    (sender, PendingRequests { from, queue: VecDeque::new() })
 }
 
 /// The requests that wait for answers, oldest first.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    from: mpsc::Receiver<Asked>,
-    queue: VecDeque<Asked>,
+pub(crate) struct PendingRequests {
+    from: mpsc::Receiver<PendingRequest>,
+    queue: VecDeque<PendingRequest>,
 }
 
-impl Waiting {
+impl PendingRequests {
     /// The request that this response answers. A token is answered by whatever comes next.
-    pub(crate) fn take(&mut self, whole: &Bytes) -> Option<Asked> {
+    pub(crate) fn take(&mut self, whole: &Bytes) -> Option<PendingRequest> {
         let correlation_id =
             whole.get(SIZE..).and_then(<[u8]>::first_chunk).map(|id| i32::from_be_bytes(*id));
         let mut at = 0;
         loop {
             while at >= self.queue.len() {
                 let asked = self.from.try_recv().ok()?;
-                if self.queue.len() >= MOST {
+                if self.queue.len() >= MAX_PENDING {
                     self.queue.pop_front();
                     at = at.saturating_sub(1);
                 }
@@ -86,12 +86,12 @@ mod tests {
         [4_i32.to_be_bytes(), correlation_id.to_be_bytes()].concat().into()
     }
 
-    fn ask(sender: &mpsc::Sender<Asked>, correlation_id: i32) {
+    fn ask(sender: &mpsc::Sender<PendingRequest>, correlation_id: i32) {
         let head = Head::of_request(&of(&ApiVersionsRequest::default(), 3, correlation_id));
-        sender.try_send(Asked { head, at: Instant::now() }).unwrap();
+        sender.try_send(PendingRequest { head, at: Instant::now() }).unwrap();
     }
 
-    fn taken(waiting: &mut Waiting, correlation_id: i32) -> Option<i32> {
+    fn taken(waiting: &mut PendingRequests, correlation_id: i32) -> Option<i32> {
         waiting.take(&answer(correlation_id))?.head.map(|head| head.correlation_id)
     }
 
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_token_is_answered_by_what_comes_next() {
         let (sender, mut waiting) = channel();
-        sender.try_send(Asked { head: None, at: Instant::now() }).unwrap();
+        sender.try_send(PendingRequest { head: None, at: Instant::now() }).unwrap();
         ask(&sender, 7);
         assert!(waiting.take(&answer(1234)).unwrap().head.is_none());
         assert_eq!(taken(&mut waiting, 7), Some(7));
@@ -118,12 +118,12 @@ mod tests {
     #[test]
     fn what_never_is_answered_does_not_pile_up() {
         let (sender, mut waiting) = channel();
-        for id in 0..3 * MOST as i32 {
+        for id in 0..3 * MAX_PENDING as i32 {
             ask(&sender, id);
             assert_eq!(taken(&mut waiting, -1), None);
         }
-        assert_eq!(waiting.queue.len(), MOST);
-        assert_eq!(taken(&mut waiting, 3 * MOST as i32 - 1), Some(3 * MOST as i32 - 1));
+        assert_eq!(waiting.queue.len(), MAX_PENDING);
+        assert_eq!(taken(&mut waiting, 3 * MAX_PENDING as i32 - 1), Some(3 * MAX_PENDING as i32 - 1));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! One connection: its two directions, each read as frames, told, and written to the other side.
 
-use crate::frames::{Arrived, Frames, LARGEST, Piece};
-use crate::pending::{self, Asked, Waiting, is_answered};
+use crate::frames::{FrameReader, KeptFrame, MAX_KEPT, StreamItem};
+use crate::pending::{self, PendingRequest, PendingRequests, is_answered};
 use crate::rewrite::{RewriteError, names_brokers, rewrite};
-use crate::{Event, Head, Seen, Shared, mask};
+use crate::{Event, Head, RelayedFrame, Shared, mask};
 use bytes::Bytes;
 use ottla_wire::frame::Frame;
 use ottla_wire::{ApiKey, ErrorCode};
@@ -21,51 +21,53 @@ use tokio::time::timeout;
 /// How long a client may take to read the last answers before its connection is closed.
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes that tell whether a client speaks Kafka: size, API and version.
-const OPENING: usize = 8;
+const FIRST_BYTES: usize = 8;
 
 /// One connection.
-pub(crate) struct Link {
+pub(crate) struct Relay {
     connection: u64,
     /// The tap's address as this client knows it.
     ip: IpAddr,
     shared: Arc<Shared>,
 }
 
-type Input = Frames<OwnedReadHalf>;
-type Output = OwnedWriteHalf;
+type Reader = FrameReader<OwnedReadHalf>;
+type Writer = OwnedWriteHalf;
 
 /// One of the two sockets.
-struct Side {
-    from: Input,
-    to: Output,
+struct Socket {
+    from: Reader,
+    to: Writer,
 }
 
 /// How a frame is told, beside its bytes.
 #[derive(Default)]
-struct About {
+struct FrameFacts {
     head: Option<Head>,
     latency: Option<Duration>,
     rewritten: bool,
     note: Option<String>,
 }
 
-impl Link {
-    pub(crate) fn new(connection: u64, ip: IpAddr, shared: Arc<Shared>) -> Link {
-        Link { connection, ip, shared }
+impl Relay {
+    pub(crate) fn new(connection: u64, ip: IpAddr, shared: Arc<Shared>) -> Relay {
+        Relay { connection, ip, shared }
     }
 
     /// Carries both directions until both have ended, or one cannot go on.
-    pub(crate) async fn carry(&self, client: TcpStream, broker: TcpStream) {
+    pub(crate) async fn run(&self, client: TcpStream, broker: TcpStream) {
         // Without these the tap would only be slower.
         let _ = client.set_nodelay(true);
         let _ = broker.set_nodelay(true);
         let (from_client, to_client) = client.into_split();
         let (from_broker, to_broker) = broker.into_split();
-        let mut client = Side { from: Frames::new(from_client, self.shared.budget.clone()), to: to_client };
-        let mut broker = Side { from: Frames::new(from_broker, self.shared.budget.clone()), to: to_broker };
+        let mut client =
+            Socket { from: FrameReader::new(from_client, self.shared.budget.clone()), to: to_client };
+        let mut broker =
+            Socket { from: FrameReader::new(from_broker, self.shared.budget.clone()), to: to_broker };
         // How a direction ended makes no difference: the connection has ended.
-        if let Ok(opening) = opening(&mut client, &mut broker).await {
-            self.carry_on(opening, &mut client, &mut broker).await;
+        if let Ok(protocol) = protocol(&mut client, &mut broker).await {
+            self.relay(protocol, &mut client, &mut broker).await;
         }
         drop(broker);
         // A socket closed with unread input takes back what was written to it last.
@@ -73,9 +75,9 @@ impl Link {
         let _ = timeout(LINGER, tokio::io::copy(client.from.stream(), &mut unread)).await;
     }
 
-    async fn carry_on(&self, opening: Opening, client: &mut Side, broker: &mut Side) {
-        match opening {
-            Opening::Kafka => {
+    async fn relay(&self, protocol: Protocol, client: &mut Socket, broker: &mut Socket) {
+        match protocol {
+            Protocol::Kafka => {
                 let (sender, waiting) = pending::channel();
                 let there = async {
                     if self.requests(&mut client.from, &mut broker.to, sender).await.is_err() {
@@ -86,7 +88,7 @@ impl Link {
                 let back = self.responses(&mut broker.from, &mut client.to, waiting);
                 until_both_end(there, back).await;
             }
-            Opening::Other(what) => {
+            Protocol::Other(what) => {
                 let text = format!("{what}: passed through, not looked into");
                 self.shared.note(Some(self.connection), text).await;
                 let there = async {
@@ -102,14 +104,14 @@ impl Link {
 
     async fn requests(
         &self,
-        from: &mut Input,
-        to: &mut Output,
-        asked: mpsc::Sender<Asked>,
+        from: &mut Reader,
+        to: &mut Writer,
+        pending: mpsc::Sender<PendingRequest>,
     ) -> io::Result<()> {
         let mut tokens = false;
         loop {
             let arrived = match from.next().await? {
-                Piece::Frame(arrived) => arrived,
+                StreamItem::Frame(arrived) => arrived,
                 piece => return self.no_frame("the client", piece, from, to).await,
             };
             let head = Head::of_request(&arrived.bytes).filter(|head| !tokens || head.is_known());
@@ -118,28 +120,33 @@ impl Link {
                 Some(head) => head.key == ApiKey::SASL_HANDSHAKE && head.version == 0,
                 None => tokens,
             };
-            self.request(&arrived, head, &asked).await;
+            self.request(&arrived, head, &pending).await;
             to.write_all(&arrived.bytes).await?;
-            pass(arrived.left, from, to).await?;
+            pass(arrived.unread, from, to).await?;
         }
     }
 
-    async fn request(&self, arrived: &Arrived, head: Option<Head>, asked: &mpsc::Sender<Asked>) {
+    async fn request(&self, arrived: &KeptFrame, head: Option<Head>, pending: &mpsc::Sender<PendingRequest>) {
         if head.as_ref().is_none_or(|head| is_answered(head, &arrived.bytes)) {
             // The other end goes away only when the connection does.
-            let _ = asked.send(Asked { head: head.clone(), at: Instant::now() }).await;
+            let _ = pending.send(PendingRequest { head: head.clone(), at: Instant::now() }).await;
         }
         let masked = match &head {
             Some(head) => mask::request(head.key, head.version, &arrived.bytes),
             None => mask::token(&arrived.bytes),
         };
-        self.tell(true, arrived, masked, About { head, ..About::default() }).await;
+        self.report(true, arrived, masked, FrameFacts { head, ..FrameFacts::default() }).await;
     }
 
-    async fn responses(&self, from: &mut Input, to: &mut Output, mut waiting: Waiting) -> io::Result<()> {
+    async fn responses(
+        &self,
+        from: &mut Reader,
+        to: &mut Writer,
+        mut waiting: PendingRequests,
+    ) -> io::Result<()> {
         loop {
             let arrived = match from.next().await? {
-                Piece::Frame(arrived) => arrived,
+                StreamItem::Frame(arrived) => arrived,
                 piece => return self.no_frame("the broker", piece, from, to).await,
             };
             match self.response(&arrived, waiting.take(&arrived.bytes)).await {
@@ -150,22 +157,22 @@ impl Link {
                     }
                 }
             }
-            pass(arrived.left, from, to).await?;
+            pass(arrived.unread, from, to).await?;
         }
     }
 
     /// Tells a response; comes back with what the client is given instead of it.
-    async fn response(&self, arrived: &Arrived, asked: Option<Asked>) -> Option<Frame> {
+    async fn response(&self, arrived: &KeptFrame, asked: Option<PendingRequest>) -> Option<Frame> {
         let whole = &arrived.bytes;
-        let Some(Asked { head, at }) = asked else {
+        let Some(PendingRequest { head, at }) = asked else {
             let note = Some("answers no request that was seen".to_owned());
-            self.tell(false, arrived, whole.clone(), About { note, ..About::default() }).await;
+            self.report(false, arrived, whole.clone(), FrameFacts { note, ..FrameFacts::default() }).await;
             return None;
         };
         let latency = Some(at.elapsed());
         let Some(head) = head.map(|head| answered(head, whole)) else {
-            let about = About { latency, ..About::default() };
-            self.tell(false, arrived, mask::token(whole), about).await;
+            let about = FrameFacts { latency, ..FrameFacts::default() };
+            self.report(false, arrived, mask::token(whole), about).await;
             return None;
         };
         let (frame, note) = match self.local(&head, arrived).await {
@@ -173,20 +180,20 @@ impl Link {
             Err(why) => (None, Some(format!("passed as it is, addresses included: {why}"))),
         };
         let masked = mask::response(head.key, head.version, whole);
-        let about = About { head: Some(head), latency, rewritten: frame.is_some(), note };
-        self.tell(false, arrived, masked, about).await;
+        let about = FrameFacts { head: Some(head), latency, rewritten: frame.is_some(), note };
+        self.report(false, arrived, masked, about).await;
         frame
     }
 
     /// The answer with this tap's addresses, after giving every broker in it a port; `None` when that changes nothing.
-    async fn local(&self, head: &Head, arrived: &Arrived) -> Result<Option<Frame>, RewriteError> {
-        if !names_brokers(head.key) || arrived.left > 0 {
+    async fn local(&self, head: &Head, arrived: &KeptFrame) -> Result<Option<Frame>, RewriteError> {
+        if !names_brokers(head.key) || arrived.unread > 0 {
             return Ok(None);
         }
         let mut new = BTreeSet::new();
-        let nodes = &self.shared.nodes;
+        let ports = &self.shared.ports;
         let first = rewrite(head.key, head.version, &arrived.bytes, &mut |host, port| {
-            nodes.get(host, port, self.ip).unwrap_or_else(|| {
+            ports.get(host, port, self.ip).unwrap_or_else(|| {
                 new.insert((host.to_owned(), port));
                 None
             })
@@ -198,19 +205,25 @@ impl Link {
             self.shared.open(broker).await;
         }
         rewrite(head.key, head.version, &arrived.bytes, &mut |host, port| {
-            nodes.get(host, port, self.ip).flatten()
+            ports.get(host, port, self.ip).flatten()
         })
     }
 
     /// Passes on what is no frame and ends the direction.
-    async fn no_frame(&self, who: &str, piece: Piece, from: &mut Input, to: &mut Output) -> io::Result<()> {
+    async fn no_frame(
+        &self,
+        who: &str,
+        piece: StreamItem,
+        from: &mut Reader,
+        to: &mut Writer,
+    ) -> io::Result<()> {
         let (bytes, text) = match piece {
-            Piece::Frame(arrived) => (arrived.bytes, None),
-            Piece::Foreign(bytes) => {
+            StreamItem::Frame(arrived) => (arrived.bytes, None),
+            StreamItem::NotAFrame(bytes) => {
                 (bytes, Some(format!("{who} sent what is no frame: passed through from here on")))
             }
-            Piece::End(bytes) if bytes.is_empty() => (bytes, None),
-            Piece::End(bytes) => {
+            StreamItem::End(bytes) if bytes.is_empty() => (bytes, None),
+            StreamItem::End(bytes) => {
                 let text = format!("the last frame of {who} breaks off after {} bytes", bytes.len());
                 (bytes, Some(text))
             }
@@ -222,19 +235,31 @@ impl Link {
         pass_rest(from, to).await
     }
 
-    async fn tell(&self, is_request: bool, arrived: &Arrived, masked: Bytes, about: About) {
-        let About { head, latency, rewritten, mut note } = about;
+    async fn report(&self, is_request: bool, arrived: &KeptFrame, masked: Bytes, about: FrameFacts) {
+        let FrameFacts { head, latency, rewritten, mut note } = about;
         let size = arrived.size();
-        let is_whole = arrived.left == 0;
+        let is_whole = arrived.unread == 0;
         if !is_whole {
-            let why = if size > LARGEST { "too large" } else { "too many large frames under way" };
+            let why = if size > MAX_KEPT { "too large" } else { "too many large frames under way" };
             note = Some(format!("{why}: only its beginning was looked at"));
         }
         // Where the secrets of a part are is not known.
-        let frame = if is_whole { masked } else { masked.slice(..OPENING.min(masked.len())) };
-        let (connection, at, _room) = (self.connection, SystemTime::now(), arrived.room.clone());
-        let seen = Seen { connection, is_request, at, frame, size, head, latency, rewritten, note, _room };
-        self.shared.tell(Event::Frame(seen)).await;
+        let frame = if is_whole { masked } else { masked.slice(..FIRST_BYTES.min(masked.len())) };
+        let (connection, at, _reservation) =
+            (self.connection, SystemTime::now(), arrived.reservation.clone());
+        let seen = RelayedFrame {
+            connection,
+            is_request,
+            at,
+            frame,
+            size,
+            head,
+            latency,
+            rewritten,
+            note,
+            _reservation,
+        };
+        self.shared.report(Event::Frame(seen)).await;
     }
 }
 
@@ -248,18 +273,18 @@ fn answered(head: Head, whole: &Bytes) -> Head {
 }
 
 /// What a connection speaks.
-enum Opening {
+enum Protocol {
     Kafka,
     Other(&'static str),
 }
 
 /// Waits for the first bytes and says what they are.
-async fn opening(client: &mut Side, broker: &mut Side) -> io::Result<Opening> {
+async fn protocol(client: &mut Socket, broker: &mut Socket) -> io::Result<Protocol> {
     tokio::select! {
-        first = client.from.peek(OPENING) => Ok(not_kafka(first?).map_or(Opening::Kafka, Opening::Other)),
+        first = client.from.peek(FIRST_BYTES) => Ok(not_kafka(first?).map_or(Protocol::Kafka, Protocol::Other)),
         first = broker.from.peek(1) => Ok(match first? {
-            [] => Opening::Kafka,
-            _ => Opening::Other("the broker spoke first"),
+            [] => Protocol::Kafka,
+            _ => Protocol::Other("the broker spoke first"),
         })
     }
 }
@@ -270,13 +295,13 @@ fn not_kafka(first: &[u8]) -> Option<&'static str> {
     let is_known = ApiKey(i16::from_be_bytes([k0, k1])).info().is_some();
     match usize::try_from(i32::from_be_bytes([s0, s1, s2, s3])) {
         _ if (s0, s1) == (0x16, 3) => Some("TLS"),
-        Ok(size) if size <= LARGEST || is_known => None,
+        Ok(size) if size <= MAX_KEPT || is_known => None,
         _ => Some("not Kafka's protocol"),
     }
 }
 
 /// Copies the rest of a frame.
-async fn pass(left: usize, from: &mut Input, to: &mut Output) -> io::Result<()> {
+async fn pass(left: usize, from: &mut Reader, to: &mut Writer) -> io::Result<()> {
     if left > 0 {
         tokio::io::copy(&mut from.stream().take(left as u64), to).await?;
     }
@@ -284,7 +309,7 @@ async fn pass(left: usize, from: &mut Input, to: &mut Output) -> io::Result<()> 
 }
 
 /// Copies what was read and what follows, then closes the way.
-async fn pass_rest(from: &mut Input, to: &mut Output) -> io::Result<()> {
+async fn pass_rest(from: &mut Reader, to: &mut Writer) -> io::Result<()> {
     to.write_all(&from.take_buffer()).await?;
     tokio::io::copy(from.stream(), to).await?;
     to.shutdown().await

@@ -15,7 +15,7 @@ use ottla_wire::{
 const SIZE: usize = 4;
 
 /// Where a broker is said to be, and the port that stands for it: `None` leaves it as it is.
-pub(crate) type Local<'a> = dyn FnMut(&str, u16) -> Option<(Text, u16)> + 'a;
+pub(crate) type AddressMap<'a> = dyn FnMut(&str, u16) -> Option<(Text, u16)> + 'a;
 
 /// Why an answer could not be rewritten.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub(crate) enum RewriteError {
     Decode(#[from] DecodeError),
     /// It holds more than its API and version say.
     #[error("{0} bytes behind the message")]
-    Left(usize),
+    TrailingBytes(usize),
     /// The new address does not fit.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -54,9 +54,9 @@ pub(crate) fn rewrite(
     key: ApiKey,
     version: i16,
     frame: &Bytes,
-    local: &mut Local,
+    local: &mut AddressMap,
 ) -> Result<Option<Frame>, RewriteError> {
-    let job = Job { key, version, frame, local };
+    let job = Rewrite { key, version, frame, local };
     match key {
         ApiKey::METADATA => job.run::<MetadataResponse>(),
         ApiKey::FIND_COORDINATOR => job.run::<FindCoordinatorResponse>(),
@@ -70,14 +70,14 @@ pub(crate) fn rewrite(
     }
 }
 
-struct Job<'a, 'b> {
+struct Rewrite<'a, 'b> {
     key: ApiKey,
     version: i16,
     frame: &'a Bytes,
-    local: &'a mut Local<'b>,
+    local: &'a mut AddressMap<'b>,
 }
 
-impl Job<'_, '_> {
+impl Rewrite<'_, '_> {
     fn run<M: Response + NamesBrokers>(self) -> Result<Option<Frame>, RewriteError> {
         let content = self.frame.slice(self.frame.len().min(SIZE)..);
         let mut r = Reader::with_base(content, SIZE);
@@ -85,17 +85,17 @@ impl Job<'_, '_> {
         let header = ResponseHeader::decode(&mut r, header_version)?;
         let mut message = M::decode(&mut r, self.version)?;
         if r.remaining() > 0 {
-            return Err(RewriteError::Left(r.remaining()));
+            return Err(RewriteError::TrailingBytes(r.remaining()));
         }
         let mut changed = false;
         let local = self.local;
-        message.each(&mut |place| changed |= place.move_to(local));
+        message.each_address(&mut |address| changed |= address.replace(local));
         Ok(if changed { Some(response_with(&header, &message, self.version)?) } else { None })
     }
 }
 
 /// One address inside an answer.
-struct Place<'a> {
+struct AddressField<'a> {
     host: &'a mut Text,
     port: Port<'a>,
 }
@@ -105,9 +105,9 @@ enum Port<'a> {
     Unsigned(&'a mut u16),
 }
 
-impl Place<'_> {
+impl AddressField<'_> {
     /// Puts the local address in; false when it stays. No broker has an empty name or port 0: that is how answers say "none".
-    fn move_to(self, local: &mut Local) -> bool {
+    fn replace(self, local: &mut AddressMap) -> bool {
         let port = match &self.port {
             Port::Signed(port) => u16::try_from(**port).unwrap_or(0),
             Port::Unsigned(port) => **port,
@@ -129,68 +129,68 @@ impl Place<'_> {
 /// A message that says where brokers are.
 trait NamesBrokers {
     /// Shows each address.
-    fn each(&mut self, visit: &mut dyn FnMut(Place));
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField));
 }
 
 /// Shows the addresses of a list whose items have a host and a port.
 macro_rules! hosts_and_ports {
     ($list:expr, $visit:expr) => {
         for one in &mut $list {
-            $visit(Place { host: &mut one.host, port: Port::Signed(&mut one.port) });
+            $visit(AddressField { host: &mut one.host, port: Port::Signed(&mut one.port) });
         }
     };
 }
 
 impl NamesBrokers for MetadataResponse {
-    fn each(&mut self, visit: &mut dyn FnMut(Place)) {
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField)) {
         hosts_and_ports!(self.brokers, visit);
     }
 }
 
 impl NamesBrokers for FindCoordinatorResponse {
     /// Versions 0 to 3 have one coordinator, the later ones a list.
-    fn each(&mut self, visit: &mut dyn FnMut(Place)) {
-        visit(Place { host: &mut self.host, port: Port::Signed(&mut self.port) });
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField)) {
+        visit(AddressField { host: &mut self.host, port: Port::Signed(&mut self.port) });
         hosts_and_ports!(self.coordinators, visit);
     }
 }
 
 impl NamesBrokers for DescribeClusterResponse {
-    fn each(&mut self, visit: &mut dyn FnMut(Place)) {
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField)) {
         hosts_and_ports!(self.brokers, visit);
     }
 }
 
 impl NamesBrokers for DescribeQuorumResponse {
-    fn each(&mut self, visit: &mut dyn FnMut(Place)) {
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField)) {
         for node in &mut self.nodes {
             for one in &mut node.listeners {
-                visit(Place { host: &mut one.host, port: Port::Unsigned(&mut one.port) });
+                visit(AddressField { host: &mut one.host, port: Port::Unsigned(&mut one.port) });
             }
         }
     }
 }
 
 impl NamesBrokers for ProduceResponse {
-    fn each(&mut self, visit: &mut dyn FnMut(Place)) {
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField)) {
         hosts_and_ports!(self.node_endpoints, visit);
     }
 }
 
 impl NamesBrokers for FetchResponse {
-    fn each(&mut self, visit: &mut dyn FnMut(Place)) {
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField)) {
         hosts_and_ports!(self.node_endpoints, visit);
     }
 }
 
 impl NamesBrokers for ShareFetchResponse {
-    fn each(&mut self, visit: &mut dyn FnMut(Place)) {
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField)) {
         hosts_and_ports!(self.node_endpoints, visit);
     }
 }
 
 impl NamesBrokers for ShareAcknowledgeResponse {
-    fn each(&mut self, visit: &mut dyn FnMut(Place)) {
+    fn each_address(&mut self, visit: &mut dyn FnMut(AddressField)) {
         hosts_and_ports!(self.node_endpoints, visit);
     }
 }

@@ -9,7 +9,7 @@ mod summary;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ottla::tap::{Event, Seen, Tap as Running};
+use ottla::tap::{Event, RelayedFrame, Tap as Proxy};
 use ottla_wire::tables::TableSet;
 use tokio::sync::mpsc::Receiver;
 
@@ -72,7 +72,7 @@ impl Tap {
             None => None,
         };
         let (tap, events) =
-            Running::start(&self.listen, &self.to).await.map_err(|error| Failure::new(error.to_string()))?;
+            Proxy::start(&self.listen, &self.to).await.map_err(|error| Failure::new(error.to_string()))?;
         say(format!("clients connect to {}, the tap to {}; Ctrl-C ends it", tap.address(), self.to));
         let show = Show::new(self.json, self.bytes);
         let mut session = Session {
@@ -107,24 +107,24 @@ impl Session<'_> {
     fn event(&mut self, event: Event) -> Result<(), Failure> {
         match event {
             Event::Frame(seen) => self.frame(&seen)?,
-            Event::Opened { connection, client, local, .. } => {
+            Event::ConnectionOpened { connection, client, local, .. } => {
                 self.captured(|capture| {
                     capture.opened(connection, client, local);
                     Ok(())
                 })?;
             }
-            Event::Closed { connection } => {
+            Event::ConnectionClosed { connection } => {
                 self.filters.closed(connection);
                 self.captured(|capture| capture.closed(connection))?;
             }
-            Event::Listens { local, broker } => say(format!("{local} stands for the broker {broker}")),
+            Event::PortOpened { local, broker } => say(format!("{local} stands for the broker {broker}")),
             Event::Note { connection: Some(number), text } => say(format!("connection {number}: {text}")),
             Event::Note { connection: None, text } => say(text),
         }
         Ok(())
     }
 
-    fn frame(&mut self, seen: &Seen) -> Result<(), Failure> {
+    fn frame(&mut self, seen: &RelayedFrame) -> Result<(), Failure> {
         let may_fit = self.filters.may_fit(seen);
         if !may_fit && !look::names_topics(seen) {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::{Duration, UNIX_EPOCH};
 
-use ottla::tap::Seen;
+use ottla::tap::RelayedFrame;
 use ottla_microscope::capture::{Reading, Summary};
 use ottla_microscope::conversation::{Connection, Event, Frame, Kind, Time, Topics};
 use ottla_microscope::schemas::Schemas;
@@ -116,7 +116,7 @@ impl Shown<'_> {
 
 impl Shown<'_> {
     /// A frame as JSON: when and where, then as of any frame.
-    fn object(&self, connection: &Connection, seen: &Seen, frame: &Frame) -> Value {
+    fn object(&self, connection: &Connection, seen: &RelayedFrame, frame: &Frame) -> Value {
         let mut object = serde_json::Map::new();
         object.insert("time".to_owned(), utc(seen.at).into());
         object.insert("connection".to_owned(), connection.number.into());
@@ -138,10 +138,10 @@ impl Shown<'_> {
 }
 
 /// The frame as the tap would have told it.
-fn seen(connection: u64, time: Time, frame: &Frame) -> Seen {
+fn seen(connection: u64, time: Time, frame: &Frame) -> RelayedFrame {
     let is_request = frame.direction == Direction::Request;
     let at = UNIX_EPOCH + Duration::from_nanos(u64::try_from(time.0).unwrap_or(0));
-    let mut seen = Seen::elsewhere(connection, is_request, at, frame.bytes.clone());
+    let mut seen = RelayedFrame::elsewhere(connection, is_request, at, frame.bytes.clone());
     seen.head = frame.head.clone();
     seen.latency = frame.latency;
     seen.note = match frame.kind {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ottla::tap::Seen;
+use ottla::tap::RelayedFrame;
 use ottla_microscope::capture::PcapngWriter;
 use ottla_microscope::conversation::{Connection, Time};
 use ottla_wire::tables::Direction;
@@ -37,7 +37,7 @@ impl Capture {
     }
 
     /// Writes a frame. Bytes of it that were not kept are zeros, so that the next one is where its size says.
-    pub(super) fn frame(&mut self, seen: &Seen) -> io::Result<()> {
+    pub(super) fn frame(&mut self, seen: &RelayedFrame) -> io::Result<()> {
         let Some(connection) = self.connections.get(&seen.connection) else { return Ok(()) };
         let direction = if seen.is_request { Direction::Request } else { Direction::Response };
         let time = time(seen.at);

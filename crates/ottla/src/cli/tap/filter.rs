@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use ottla::tap::Seen;
+use ottla::tap::RelayedFrame;
 use ottla_wire::ApiKey;
 use ottla_wire::tables::TableSet;
 
@@ -69,7 +69,7 @@ impl Filters {
     }
 
     /// Whether the header fits; what is left to know are the topics.
-    pub(in crate::cli) fn may_fit(&self, seen: &Seen) -> bool {
+    pub(in crate::cli) fn may_fit(&self, seen: &RelayedFrame) -> bool {
         let Some(head) = &seen.head else { return self.apis.is_empty() && self.clients.is_empty() };
         let id = head.client_id.as_deref().unwrap_or_default();
         (self.apis.is_empty() || self.apis.contains(&head.key))
@@ -77,7 +77,7 @@ impl Filters {
     }
 
     /// Whether the frame is about a topic asked for, or answers a request that is.
-    pub(in crate::cli) fn fits(&mut self, seen: &Seen, topics: &BTreeSet<String>) -> bool {
+    pub(in crate::cli) fn fits(&mut self, seen: &RelayedFrame, topics: &BTreeSet<String>) -> bool {
         if self.topics.is_empty() {
             return true;
         }

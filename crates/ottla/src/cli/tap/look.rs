@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ottla::tap::Seen;
+use ottla::tap::RelayedFrame;
 use ottla_wire::explain::{self, Explained, Options, Value};
 use ottla_wire::tables::{StructTable, TableSet, Type};
 use ottla_wire::{ApiKey, Uuid};
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Look {
 }
 
 /// Whether a frame may tell the names and ids of topics, and so what later frames with ids alone are about.
-pub(in crate::cli) fn names_topics(seen: &Seen) -> bool {
+pub(in crate::cli) fn names_topics(seen: &RelayedFrame) -> bool {
     let key = seen.head.as_ref().map(|head| head.key);
     let tells =
         [ApiKey::METADATA, ApiKey::CREATE_TOPICS, ApiKey::DESCRIBE_TOPIC_PARTITIONS].map(Some).contains(&key);
@@ -47,7 +47,7 @@ impl Looker {
         Looker { tables, options, tree, fields: BTreeMap::new() }
     }
 
-    pub(in crate::cli) fn look(&mut self, seen: &Seen) -> Look {
+    pub(in crate::cli) fn look(&mut self, seen: &RelayedFrame) -> Look {
         let is_whole = seen.frame.len() == seen.size;
         let Some(head) = seen.head.as_ref().filter(|_| is_whole) else { return Look::default() };
         let set = self.tables;

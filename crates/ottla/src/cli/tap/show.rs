@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ottla::tap::Seen;
+use ottla::tap::RelayedFrame;
 use ottla_wire::ErrorCode;
 use serde_json::{Value, json};
 
@@ -25,7 +25,12 @@ impl Show {
         Show { json, bytes, heading: !json }
     }
 
-    pub(in crate::cli) fn frame(&mut self, out: &mut Out, seen: &Seen, look: &Look) -> io::Result<()> {
+    pub(in crate::cli) fn frame(
+        &mut self,
+        out: &mut Out,
+        seen: &RelayedFrame,
+        look: &Look,
+    ) -> io::Result<()> {
         if self.json {
             let mut object = object(seen, look);
             if self.bytes {
@@ -57,7 +62,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-fn line(seen: &Seen, look: &Look) -> String {
+fn line(seen: &RelayedFrame, look: &Look) -> String {
     let time = utc(seen.at);
     let time = time.get(11..26).unwrap_or_default();
     let arrow = if seen.is_request { "->" } else { "<-" };
@@ -84,7 +89,7 @@ fn api(key: i16, name: &str, version: i16) -> String {
 }
 
 /// What else is to be said on the line.
-fn words(seen: &Seen, look: &Look) -> Vec<String> {
+fn words(seen: &RelayedFrame, look: &Look) -> Vec<String> {
     let mut words: Vec<String> = seen.latency.map(millis).into_iter().collect();
     for (code, count) in &look.errors {
         let name = ErrorCode(*code).name();
@@ -102,7 +107,7 @@ fn millis(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
-fn object(seen: &Seen, look: &Look) -> Value {
+fn object(seen: &RelayedFrame, look: &Look) -> Value {
     let errors: Vec<_> = look
         .errors
         .iter()

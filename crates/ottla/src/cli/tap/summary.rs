@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ottla::tap::Seen;
+use ottla::tap::RelayedFrame;
 use ottla_wire::ApiKey;
 
 use super::look::Look;
@@ -27,7 +27,7 @@ struct Counts {
 pub(super) struct Summary(BTreeMap<Option<(ApiKey, i16)>, Counts>);
 
 impl Summary {
-    pub(super) fn count(&mut self, seen: &Seen, look: &Look) {
+    pub(super) fn count(&mut self, seen: &RelayedFrame, look: &Look) {
         let counts = self.0.entry(seen.head.as_ref().map(|head| (head.key, head.version))).or_default();
         if seen.is_request {
             counts.requests += 1;

@@ -8,32 +8,32 @@ use std::sync::{Mutex, PoisonError};
 use tokio::net::TcpListener;
 
 /// Brokers that get a port; more than any cluster has, so that a broken answer does not open ports without end.
-const MOST: usize = 1000;
+const MAX_BROKERS: usize = 1000;
 /// Ports that are tried for a broker.
-const TRIES: u16 = 1000;
+const MAX_TRIES: u16 = 1000;
 
 /// A broker's address as the cluster tells it.
-pub(crate) type Address = (String, u16);
+pub(crate) type BrokerAddress = (String, u16);
 
 /// The ports that are open.
 #[derive(Debug)]
-pub(crate) struct Nodes {
+pub(crate) struct BrokerPorts {
     /// The first listener.
     listen: SocketAddr,
     /// The addresses it forwards to.
-    behind: Vec<SocketAddr>,
-    known: Mutex<BTreeMap<Address, Option<u16>>>,
+    first_broker: Vec<SocketAddr>,
+    known: Mutex<BTreeMap<BrokerAddress, Option<u16>>>,
     /// Held while a port is opened, so that each broker gets one.
     opening: tokio::sync::Mutex<u16>,
 }
 
-impl Nodes {
+impl BrokerPorts {
     /// Before any broker is known: everything goes to `to`.
-    pub(crate) async fn new(listen: SocketAddr, to: Address) -> Nodes {
-        let behind = resolve(&to).await;
+    pub(crate) async fn new(listen: SocketAddr, to: BrokerAddress) -> BrokerPorts {
+        let first_broker = resolve(&to).await;
         let known = BTreeMap::from([(to, Some(listen.port()))]);
         let opening = tokio::sync::Mutex::new(listen.port());
-        Nodes { listen, behind, known: Mutex::new(known), opening }
+        BrokerPorts { listen, first_broker, known: Mutex::new(known), opening }
     }
 
     /// The port that stands for a broker, if it has one, in words that a client at `ip` understands. Outer `None`: the broker is new.
@@ -47,7 +47,7 @@ impl Nodes {
     ///
     /// # Errors
     /// No port is free. The broker's address is then left as it is.
-    pub(crate) async fn open(&self, broker: &Address) -> io::Result<Option<TcpListener>> {
+    pub(crate) async fn open(&self, broker: &BrokerAddress) -> io::Result<Option<TcpListener>> {
         let mut last = self.opening.lock().await;
         if self.lock().contains_key(broker) {
             return Ok(None);
@@ -56,15 +56,15 @@ impl Nodes {
             self.lock().insert(broker.clone(), Some(self.listen.port()));
             return Ok(None);
         }
-        let opened = if self.lock().len() < MOST {
+        let opened = if self.lock().len() < MAX_BROKERS {
             self.bind(&mut last).await
         } else {
-            Err(io::Error::other(format!("{MOST} brokers have a port already")))
+            Err(io::Error::other(format!("{MAX_BROKERS} brokers have a port already")))
         };
         if let Ok(listener) = &opened {
             *last = listener.local_addr()?.port();
             self.lock().insert(broker.clone(), Some(*last));
-        } else if self.lock().len() < 2 * MOST {
+        } else if self.lock().len() < 2 * MAX_BROKERS {
             self.lock().insert(broker.clone(), None);
         }
         opened.map(Some)
@@ -73,7 +73,7 @@ impl Nodes {
     /// Takes the next free port behind the last one.
     async fn bind(&self, last: &mut u16) -> io::Result<TcpListener> {
         let mut refused = io::Error::from(io::ErrorKind::AddrInUse);
-        for port in (1..=TRIES).filter_map(|step| last.checked_add(step)) {
+        for port in (1..=MAX_TRIES).filter_map(|step| last.checked_add(step)) {
             match TcpListener::bind((self.listen.ip(), port)).await {
                 Ok(listener) => return Ok(listener),
                 Err(error) => refused = error,
@@ -89,21 +89,21 @@ impl Nodes {
                 && (address.ip() == self.listen.ip()
                     || self.listen.ip().is_unspecified() && address.ip().is_loopback())
         };
-        addresses.iter().any(|address| self.behind.contains(address) || is_tap(address))
+        addresses.iter().any(|address| self.first_broker.contains(address) || is_tap(address))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Address, Option<u16>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<BrokerAddress, Option<u16>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The addresses behind a name; none when it is unknown.
-async fn resolve((host, port): &Address) -> Vec<SocketAddr> {
+async fn resolve((host, port): &BrokerAddress) -> Vec<SocketAddr> {
     tokio::net::lookup_host((host.as_str(), *port)).await.map(Iterator::collect).unwrap_or_default()
 }
 
 /// Splits `HOST:PORT`; an IPv6 address stands in brackets. The port is 9092 unless given.
-pub(crate) fn parse(text: &str) -> Option<Address> {
+pub(crate) fn parse(text: &str) -> Option<BrokerAddress> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port.parse().ok()?),
         _ => (text, 9092),
@@ -133,19 +133,19 @@ mod tests {
     async fn each_broker_gets_one_port_and_the_first_one_the_first() {
         let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let listen = first.local_addr().unwrap();
-        let nodes = Nodes::new(listen, ("127.0.0.1".to_owned(), 9)).await;
+        let ports = BrokerPorts::new(listen, ("127.0.0.1".to_owned(), 9)).await;
         let text = Text::from_static("127.0.0.1");
-        assert_eq!(nodes.get("127.0.0.1", 9, LOCAL), Some(Some((text.clone(), listen.port()))));
+        assert_eq!(ports.get("127.0.0.1", 9, LOCAL), Some(Some((text.clone(), listen.port()))));
         for (host, port) in [("localhost", 9), ("localhost", listen.port())] {
-            assert_eq!(nodes.get(host, port, LOCAL), None);
-            assert!(nodes.open(&(host.to_owned(), port)).await.unwrap().is_none());
-            assert_eq!(nodes.get(host, port, LOCAL), Some(Some((text.clone(), listen.port()))), "{host}");
+            assert_eq!(ports.get(host, port, LOCAL), None);
+            assert!(ports.open(&(host.to_owned(), port)).await.unwrap().is_none());
+            assert_eq!(ports.get(host, port, LOCAL), Some(Some((text.clone(), listen.port()))), "{host}");
         }
         let other = ("127.0.0.1".to_owned(), 10);
-        let opened = nodes.open(&other).await.unwrap().unwrap();
+        let opened = ports.open(&other).await.unwrap().unwrap();
         let port = opened.local_addr().unwrap().port();
         assert!(port != listen.port());
-        assert_eq!(nodes.get("127.0.0.1", 10, LOCAL), Some(Some((text, port))));
-        assert!(nodes.open(&other).await.unwrap().is_none());
+        assert_eq!(ports.get("127.0.0.1", 10, LOCAL), Some(Some((text, port))));
+        assert!(ports.open(&other).await.unwrap().is_none());
     }
 }
