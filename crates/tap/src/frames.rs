@@ -1,4 +1,4 @@
-//! A stream cut into frames: whole ones as far as memory allows, of the others the beginning.
+//! Reads a stream as frames: whole frames as far as memory allows, and the beginning of larger ones.
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::io;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Larger frames pass without being kept.
+/// Larger frames are relayed without being kept.
 pub(crate) const MAX_KEPT: usize = 100 << 20;
-/// FrameReader up to this size are kept without asking the budget.
+/// Frames up to this size are kept without a reservation.
 const UNBUDGETED: usize = 1 << 20;
-/// What all larger frames that are under way may take together.
+/// Bytes that all larger frames together may take.
 const BUDGET: usize = 256 << 20;
-/// The budget is counted in pieces of this size.
+/// The budget is counted in units of so many bytes.
 const UNIT: usize = 1 << 10;
-/// What is kept of a frame that is not kept whole.
+/// Bytes that are kept of a frame that is not kept whole.
 const KEPT_HEAD: usize = 1 << 10;
-/// How much is asked of the socket at a time.
+/// Bytes of one read from the socket.
 const MAX_READ: usize = 64 << 10;
 const MIN_READ: usize = 4 << 10;
 /// Bytes of the size in front of a frame.
@@ -33,8 +33,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Reservation for a frame, until what comes back is dropped; `None` when it is not to be kept whole.
-    fn reservation(&self, size: usize) -> Option<Reservation> {
+    /// Reserves memory for a frame until the reservation is dropped; `None` if the frame must not be kept whole.
+    fn reserve(&self, size: usize) -> Option<Reservation> {
         match size {
             0..=UNBUDGETED => Some(Reservation(None)),
             _ if size > MAX_KEPT => None,
@@ -46,38 +46,38 @@ impl Budget {
     }
 }
 
-/// The part of the budget that a frame has; given back when the last clone is dropped.
+/// The part of the budget that a frame takes; released when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Reservation(
     #[expect(dead_code, reason = "held for its drop")] Option<Arc<OwnedSemaphorePermit>>,
 );
 
-/// A frame as far as it is kept.
+/// A frame, or the beginning of one that is not kept whole.
 #[derive(Debug)]
 pub(crate) struct KeptFrame {
-    /// Its bytes, the size included.
+    /// Its bytes, the size in front included.
     pub(crate) bytes: Bytes,
-    /// How many bytes of it are still to come: 0 when it is whole.
+    /// Bytes of it that are still to be read from the stream: 0 if it is whole.
     pub(crate) unread: usize,
-    /// Its part of the budget, when it is whole.
+    /// Its part of the budget, if it is whole.
     pub(crate) reservation: Option<Reservation>,
 }
 
 impl KeptFrame {
-    /// The bytes of the whole frame.
+    /// Bytes of the whole frame.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len() + self.unread
     }
 }
 
-/// What comes next on a stream.
+/// The next item of a stream.
 #[derive(Debug)]
 pub(crate) enum StreamItem {
     /// A frame, or the beginning of one.
     Frame(KeptFrame),
-    /// A size that no frame has: what was read of it and after it. What follows is unknown.
+    /// A size that no frame has, with the bytes read so far. The rest of the stream cannot be split into frames.
     NotAFrame(Bytes),
-    /// The end of the stream, with what was read of a frame that did not arrive whole.
+    /// The end of the stream, with the bytes of a frame that did not arrive whole.
     End(Bytes),
 }
 
@@ -94,23 +94,24 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         FrameReader { from, buffer: BytesMut::new(), budget }
     }
 
-    /// The stream behind what was read of it.
+    /// The stream, for reading what follows the buffer.
     pub(crate) fn stream(&mut self) -> &mut R {
         &mut self.from
     }
 
-    /// Reads until so many bytes are there to look at; fewer at the end of the stream.
+    /// Reads until the buffer holds `count` bytes, and returns them without consuming them; fewer at the end of the
+    /// stream.
     pub(crate) async fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         self.fill(count).await?;
         Ok(&self.buffer[..self.buffer.len().min(count)])
     }
 
-    /// What was read and not yet given out.
+    /// Takes the bytes that were read and belong to no item yet.
     pub(crate) fn take_buffer(&mut self) -> Bytes {
         self.buffer.split().freeze()
     }
 
-    /// The next piece. Memory grows with what arrives, not with what a size claims.
+    /// Reads the next item. Memory grows with the bytes that arrive, not with the size that a frame claims.
     pub(crate) async fn next(&mut self) -> io::Result<StreamItem> {
         if !self.fill(SIZE).await? {
             return Ok(StreamItem::End(self.take_buffer()));
@@ -119,9 +120,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             return Ok(StreamItem::NotAFrame(self.take_buffer()));
         };
         let whole = SIZE + size;
-        let reservation = self.budget.reservation(whole);
-        let wanted = if reservation.is_some() { whole } else { KEPT_HEAD };
-        if !self.fill(wanted).await? {
+        let reservation = self.budget.reserve(whole);
+        let needed = if reservation.is_some() { whole } else { KEPT_HEAD };
+        if !self.fill(needed).await? {
             return Ok(StreamItem::End(self.take_buffer()));
         }
         let kept = if reservation.is_some() { whole } else { self.buffer.len().min(whole) };
@@ -146,23 +147,23 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 mod tests {
     use super::*;
 
-    async fn pieces(bytes: &[u8]) -> Vec<StreamItem> {
+    async fn items(bytes: &[u8]) -> Vec<StreamItem> {
         let mut frames = FrameReader::new(bytes, Budget::default());
-        let mut pieces = Vec::new();
+        let mut items = Vec::new();
         loop {
-            pieces.push(frames.next().await.unwrap());
-            match pieces.last() {
+            items.push(frames.next().await.unwrap());
+            match items.last() {
                 Some(StreamItem::Frame(KeptFrame { unread: 0, .. })) => {}
-                _ => return pieces,
+                _ => return items,
             }
         }
     }
 
     #[tokio::test]
     async fn a_stream_is_cut_at_the_sizes() {
-        let pieces = pieces(b"\0\0\0\x02ab\0\0\0\0\0\0\0\x03de").await;
-        let [StreamItem::Frame(one), StreamItem::Frame(two), StreamItem::End(rest)] = &pieces[..] else {
-            panic!("{pieces:?}")
+        let items = items(b"\0\0\0\x02ab\0\0\0\0\0\0\0\x03de").await;
+        let [StreamItem::Frame(one), StreamItem::Frame(two), StreamItem::End(rest)] = &items[..] else {
+            panic!("{items:?}")
         };
         assert_eq!((&one.bytes[..], &two.bytes[..]), (&b"\0\0\0\x02ab"[..], &b"\0\0\0\0"[..]));
         assert_eq!(&rest[..], b"\0\0\0\x03de");
@@ -170,15 +171,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_negative_size_ends_the_frames() {
-        let pieces = pieces(b"\xff\0\0\0more").await;
-        assert!(matches!(&pieces[..], [StreamItem::NotAFrame(rest)] if &rest[..] == b"\xff\0\0\0more"));
+        let items = items(b"\xff\0\0\0more").await;
+        assert!(matches!(&items[..], [StreamItem::NotAFrame(rest)] if &rest[..] == b"\xff\0\0\0more"));
     }
 
     #[tokio::test]
     async fn of_a_large_frame_the_beginning_comes_out() {
         let size = (MAX_KEPT as u32 + 1).to_be_bytes();
-        let pieces = pieces(&[&size[..], &[7; 5000]].concat()).await;
-        let [StreamItem::Frame(head)] = &pieces[..] else { panic!("{pieces:?}") };
+        let items = items(&[&size[..], &[7; 5000]].concat()).await;
+        let [StreamItem::Frame(head)] = &items[..] else { panic!("{items:?}") };
         assert!(head.bytes.len() >= KEPT_HEAD && head.reservation.is_none());
         assert_eq!(head.size(), SIZE + MAX_KEPT + 1);
     }
@@ -186,11 +187,11 @@ mod tests {
     #[tokio::test]
     async fn a_frame_that_does_not_fit_the_budget_is_not_kept() {
         let budget = Budget::default();
-        let held: Vec<Reservation> = (0..2).filter_map(|_| budget.reservation(MAX_KEPT)).collect();
+        let held: Vec<Reservation> = (0..2).filter_map(|_| budget.reserve(MAX_KEPT)).collect();
         assert_eq!(held.len(), 2);
-        assert!(budget.reservation(MAX_KEPT).is_none());
-        assert!(budget.reservation(UNBUDGETED).is_some());
+        assert!(budget.reserve(MAX_KEPT).is_none());
+        assert!(budget.reserve(UNBUDGETED).is_some());
         drop(held);
-        assert!(budget.reservation(MAX_KEPT).is_some());
+        assert!(budget.reserve(MAX_KEPT).is_some());
     }
 }

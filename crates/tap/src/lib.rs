@@ -1,11 +1,11 @@
 //! A proxy between Kafka clients and any Kafka cluster that reports every frame that passes.
 //! It must not know how frames are shown or kept: the program that started it reads [`Event`]s and does that.
 //!
-//! Bytes pass unchanged, except in responses that name brokers. In those the tap replaces each broker's address with its own and a
-//! port that stands for that broker, so that clients reach the whole cluster through the tap.
+//! Bytes pass unchanged, except in responses that name brokers. In those the tap replaces each broker's address with
+//! its own and a port that stands for that broker, so that clients reach the whole cluster through the tap.
 //!
-//! Memory is bounded. An event that is not received holds up the connection it is about, and a slow reader on one side slows down
-//! the other side.
+//! Memory is bounded. An event that is not received holds up the connection it is about, and a slow reader on one side
+//! slows down the other side.
 #![forbid(unsafe_code)]
 
 mod frames;
@@ -30,19 +30,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Events that may wait to be taken.
+/// Events that may wait to be received.
 const QUEUED_EVENTS: usize = 64;
-/// How long to wait after the system refused a connection, which it does when too many are open.
+/// How long to wait after accepting a connection failed, as it does when too many files are open.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Something that a tap has seen or done.
+/// What a tap reports.
 #[derive(Debug)]
 pub enum Event {
     /// A port was opened for a broker.
     PortOpened {
-        /// Where clients reach it from now on.
+        /// The address at which clients reach that broker.
         local: SocketAddr,
-        /// Where the cluster says that it is.
+        /// Its address as the cluster gives it.
         broker: String,
     },
     /// A client has connected.
@@ -51,18 +51,18 @@ pub enum Event {
         connection: u64,
         /// The client.
         client: SocketAddr,
-        /// The port it has reached.
+        /// The address it connected to.
         local: SocketAddr,
         /// The broker that the port stands for.
         broker: String,
     },
-    /// A frame has passed.
+    /// A frame was received.
     Frame(RelayedFrame),
-    /// Something that no frame tells.
+    /// Something that no frame shows.
     Note {
         /// The connection, if it is about one.
         connection: Option<u64>,
-        /// What is the matter, in a sentence without its full stop.
+        /// A sentence without its full stop.
         text: String,
     },
     /// A connection has ended.
@@ -72,35 +72,36 @@ pub enum Event {
     },
 }
 
-/// A frame as it came, secrets masked.
+/// A frame as it was received, with its secrets masked.
 #[derive(Debug)]
 pub struct RelayedFrame {
     /// The connection.
     pub connection: u64,
-    /// From the client, or to it.
+    /// True for a frame from the client.
     pub is_request: bool,
-    /// When it was there as a whole.
+    /// When its last byte arrived.
     pub at: SystemTime,
-    /// Its bytes, the size in front included. Of a frame above 100 MiB, or when too many large ones are under way, only the beginning.
+    /// Its bytes, the size in front included. Only the beginning of a frame above 100 MiB, or when too many large
+    /// frames are in transit.
     pub frame: Bytes,
     /// How many bytes it has, the size in front included.
     pub size: usize,
-    /// The header of the request, of a response that of the request that it answers, with the version of the response: 0 for the
-    /// answer to an ApiVersions request of an unknown version. None for SASL tokens without a header and
-    /// for a response to nothing.
+    /// The header of the request; for a response, the header of the request that it answers with the version of the
+    /// response, which is 0 for the answer to an ApiVersions request of an unknown version. None for SASL tokens
+    /// without a header, and for a response whose request is not known.
     pub head: Option<Head>,
-    /// Of a response: the time since the request was there as a whole.
+    /// Only for a response: the time since the last byte of the request arrived.
     pub latency: Option<Duration>,
-    /// Whether the client is given other addresses than this answer has.
+    /// True if the client gets other addresses than this response has.
     pub rewritten: bool,
-    /// What else is to be said about it.
+    /// A remark, in a sentence without its full stop.
     pub note: Option<String>,
     _reservation: Option<Reservation>,
 }
 
 impl RelayedFrame {
-    /// A frame that passed elsewhere, as a capture file tells of it: whole, without a header that is known.
-    pub fn elsewhere(connection: u64, is_request: bool, at: SystemTime, frame: Bytes) -> RelayedFrame {
+    /// A whole frame of a capture file, without a known header.
+    pub fn from_capture(connection: u64, is_request: bool, at: SystemTime, frame: Bytes) -> RelayedFrame {
         let size = frame.len();
         let (head, latency, note) = (None, None, None);
         RelayedFrame {
@@ -129,7 +130,7 @@ pub enum TapError {
     Listen {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -142,8 +143,9 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Listens on an address (port 0 takes a free one; ports for further brokers are the next free ones behind it) and forwards to a
-    /// broker, `HOST:PORT`, which need not run yet. Comes back with what it tells; the events end when the tap is dropped.
+    /// Listens on an address and forwards to a broker, both `HOST:PORT`. Port 0 takes a free port; further brokers get
+    /// the next free ports after it. The broker need not run yet. Returns the tap and its events, which end when the
+    /// tap is dropped.
     ///
     /// # Errors
     /// An address is malformed, or cannot be listened on.
@@ -177,13 +179,13 @@ impl Drop for Tap {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 struct Shared {
     ports: BrokerPorts,
     events: mpsc::Sender<Event>,
     budget: Budget,
-    /// Connections so far.
+    /// The number of connections since the start.
     connections: AtomicU64,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -195,7 +197,7 @@ impl Shared {
         tasks.spawn(task);
     }
 
-    /// Waits until there is room for the event. Nobody need listen.
+    /// Waits until the queue of events has space. Events are dropped once the receiver is.
     async fn report(&self, event: Event) {
         let _ = self.events.send(event).await;
     }
@@ -204,7 +206,7 @@ impl Shared {
         self.report(Event::Note { connection, text }).await;
     }
 
-    /// Gives a broker its port.
+    /// Opens the port of a broker and serves it.
     async fn open(self: &Arc<Shared>, broker: BrokerAddress) {
         match self.ports.open(&broker).await {
             Ok(None) => {}
@@ -215,20 +217,23 @@ impl Shared {
                 self.spawn(boxed_accept(self.clone(), listener, broker));
             }
             Err(why) => {
-                let text =
-                    format!("clients go past the tap to {}: no port for it: {why}", host_and_port(&broker));
+                let text = format!(
+                    "clients connect to {} directly, because no port is free for it: {why}",
+                    host_and_port(&broker)
+                );
                 self.note(None, text).await;
             }
         }
     }
 }
 
-/// An address as people write it.
+/// An address as `HOST:PORT`, with an IPv6 address in brackets.
 fn host_and_port((host, port): &BrokerAddress) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Carrying a connection can open a port, and a port carries connections: one of the two must not be part of the other's type.
+/// Boxed, because the future of a connection can open a port, and the future of a port contains those of its
+/// connections.
 fn boxed_accept(
     shared: Arc<Shared>,
     listener: TcpListener,
@@ -237,20 +242,20 @@ fn boxed_accept(
     Box::pin(accept(shared, listener, broker))
 }
 
-/// Takes connections to one broker.
+/// Accepts connections for one broker.
 async fn accept(shared: Arc<Shared>, listener: TcpListener, broker: BrokerAddress) {
     loop {
         match listener.accept().await {
             Ok((client, _)) => shared.spawn(serve_connection(shared.clone(), client, broker.clone())),
             Err(why) => {
-                shared.note(None, format!("cannot take a connection: {why}")).await;
+                shared.note(None, format!("cannot accept a connection: {why}")).await;
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Carries one connection from its beginning to its end.
+/// Relays one connection from its beginning to its end.
 async fn serve_connection(shared: Arc<Shared>, client: TcpStream, broker: BrokerAddress) {
     let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (Ok(peer), Ok(local)) = (client.peer_addr(), client.local_addr()) else { return };

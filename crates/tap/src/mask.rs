@@ -1,5 +1,5 @@
-//! Secrets taken out of frames before anybody sees them: each of their bytes becomes `*`, so that sizes stay true.
-//! Secret are SASL exchanges, salted passwords and the keys of delegation tokens.
+//! Masks secrets in frames before they are reported: each byte becomes `*`, so that sizes stay as they are.
+//! Secrets are SASL exchanges, salted passwords and the keys of delegation tokens.
 
 use bytes::{Bytes, BytesMut};
 use ottla_wire::messages::{
@@ -11,11 +11,12 @@ use ottla_wire::{ApiKey, Message, Reader, frame};
 
 /// Bytes of the size in front of a frame.
 const SIZE: usize = 4;
-/// Bytes in front of the body whatever the header: size and correlation id, for requests also API and version.
+/// Bytes of the size and of the shortest header: the correlation id, in requests also API and version.
 const SHORTEST_RESPONSE_HEAD: usize = 8;
 const SHORTEST_REQUEST_HEAD: usize = 12;
 
-/// The request with its secrets masked; the frame itself when it has none. A request with secrets that cannot be read is masked whole.
+/// The request with its secrets masked; the frame itself if it has none. If a request that has secrets cannot be
+/// decoded, everything after its header is masked.
 pub(crate) fn request(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
     let secrets = match key {
         ApiKey::SASL_AUTHENTICATE => {
@@ -32,14 +33,14 @@ pub(crate) fn request(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
                 m.upsertions.iter().flat_map(|one| [one.salt.clone(), one.salted_password.clone()]).collect()
             })
         }
-        // It may be SASL without any header.
+        // It may be a SASL token without a header.
         _ if key.info().is_none() => None,
         _ => return whole.clone(),
     };
     masked(whole, secrets, SHORTEST_REQUEST_HEAD)
 }
 
-/// The response with its secrets masked, as [`request`].
+/// The response with its secrets masked, as in [`request`].
 pub(crate) fn response(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
     let secrets = match key {
         ApiKey::SASL_AUTHENTICATE => {
@@ -59,7 +60,7 @@ pub(crate) fn response(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
     masked(whole, secrets, SHORTEST_RESPONSE_HEAD)
 }
 
-/// A frame that is nothing but secret behind its size: a SASL token without a header.
+/// A SASL token without a header: everything after the size is masked.
 pub(crate) fn token(whole: &Bytes) -> Bytes {
     masked(whole, None, SIZE)
 }
@@ -83,7 +84,7 @@ fn in_response<M: Message>(
     read(&mut body, version, secrets)
 }
 
-/// The secrets of a message that can be read and has nothing behind it.
+/// The secrets of a message; `None` if it cannot be decoded or bytes follow it.
 fn read<M: Message>(
     body: &mut Reader,
     version: i16,
@@ -97,7 +98,8 @@ fn content(whole: &Bytes) -> Bytes {
     whole.slice(whole.len().min(SIZE)..)
 }
 
-/// Fills the secrets, which are slices of the frame, with stars; without a list everything behind the head.
+/// Fills the secrets, which are slices of the frame, with stars; without a list, everything after the first `head`
+/// bytes.
 fn masked(whole: &Bytes, secrets: Option<Vec<Bytes>>, head: usize) -> Bytes {
     let mut copy = BytesMut::from(&whole[..]);
     match secrets {
@@ -113,7 +115,7 @@ fn masked(whole: &Bytes, secrets: Option<Vec<Bytes>>, head: usize) -> Bytes {
     copy.freeze()
 }
 
-/// What a masked byte becomes.
+/// Replaces each secret byte.
 const STAR: u8 = b'*';
 
 #[cfg(test)]

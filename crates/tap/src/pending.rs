@@ -1,4 +1,4 @@
-//! Which request a response answers: one direction of a connection tells the other what was asked.
+//! Matches responses with requests: the direction of requests sends each header to the direction of responses.
 
 use bytes::Bytes;
 use ottla_microscope::conversation::Head;
@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use std::time::Instant;
 use tokio::sync::mpsc;
 
-/// Requests without an answer that a connection may have; the next one waits.
+/// Unanswered requests that a connection may have; the next request waits.
 const MAX_PENDING: usize = 1024;
 /// Bytes of the size in front of a frame.
 const SIZE: usize = 4;
 
-/// Whether the broker answers this request: it does not answer Produce with acks 0.
+/// False for a request that the broker does not answer: Produce with acks 0.
 pub(crate) fn is_answered(head: &Head, whole: &Bytes) -> bool {
     const AT: At = At("ProduceRequest", "Acks");
     if head.key != ApiKey::PRODUCE {
@@ -26,22 +26,22 @@ pub(crate) fn is_answered(head: &Head, whole: &Bytes) -> bool {
     !matches!((transactional_id, body.i16(&AT)), (Ok(_), Ok(0)))
 }
 
-/// A request that waits for its answer.
+/// A request that has no response yet.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
-    /// Its header; none for a SASL token without one.
+    /// Its header; none for a SASL token without a header.
     pub(crate) head: Option<Head>,
-    /// When it was there as a whole.
+    /// When its last byte arrived.
     pub(crate) at: Instant,
 }
 
-/// Both ends of what passes from the direction of requests to that of responses.
+/// A channel from the direction of requests to the direction of responses.
 pub(crate) fn channel() -> (mpsc::Sender<PendingRequest>, PendingRequests) {
     let (sender, from) = mpsc::channel(MAX_PENDING);
     (sender, PendingRequests { from, queue: VecDeque::new() })
 }
 
-/// The requests that wait for answers, oldest first.
+/// The requests without a response, oldest first.
 #[derive(Debug)]
 pub(crate) struct PendingRequests {
     from: mpsc::Receiver<PendingRequest>,
@@ -49,19 +49,19 @@ pub(crate) struct PendingRequests {
 }
 
 impl PendingRequests {
-    /// The request that this response answers. A token is answered by whatever comes next.
+    /// Removes and returns the request that this response answers. A SASL token is answered by the next response.
     pub(crate) fn take(&mut self, whole: &Bytes) -> Option<PendingRequest> {
         let correlation_id =
             whole.get(SIZE..).and_then(<[u8]>::first_chunk).map(|id| i32::from_be_bytes(*id));
         let mut at = 0;
         loop {
             while at >= self.queue.len() {
-                let asked = self.from.try_recv().ok()?;
+                let request = self.from.try_recv().ok()?;
                 if self.queue.len() >= MAX_PENDING {
                     self.queue.pop_front();
                     at = at.saturating_sub(1);
                 }
-                self.queue.push_back(asked);
+                self.queue.push_back(request);
             }
             match &self.queue.get(at)?.head {
                 None if at == 0 => return self.queue.pop_front(),

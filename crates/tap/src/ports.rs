@@ -1,4 +1,4 @@
-//! Which local port stands for which broker: opened when a broker is first named.
+//! The local ports: each stands for one broker, and is opened when a response first names that broker.
 
 use ottla_wire::Text;
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use tokio::net::TcpListener;
 
-/// Brokers that get a port; more than any cluster has, so that a broken answer does not open ports without end.
+/// Brokers that get a port: more than any cluster has, so that a broken response cannot open ports without limit.
 const MAX_BROKERS: usize = 1000;
-/// Ports that are tried for a broker.
+/// Ports that are tried for one broker.
 const MAX_TRIES: u16 = 1000;
 
-/// A broker's address as the cluster tells it.
+/// Host and port of a broker, as the cluster gives them.
 pub(crate) type BrokerAddress = (String, u16);
 
 /// The ports that are open.
@@ -20,15 +20,15 @@ pub(crate) type BrokerAddress = (String, u16);
 pub(crate) struct BrokerPorts {
     /// The first listener.
     listen: SocketAddr,
-    /// The addresses it forwards to.
+    /// The addresses of the broker that it forwards to.
     first_broker: Vec<SocketAddr>,
     known: Mutex<BTreeMap<BrokerAddress, Option<u16>>>,
-    /// Held while a port is opened, so that each broker gets one.
+    /// The port opened last. Locked while a port is opened, so that each broker gets one.
     opening: tokio::sync::Mutex<u16>,
 }
 
 impl BrokerPorts {
-    /// Before any broker is known: everything goes to `to`.
+    /// The ports before any other broker is known: the first listener forwards to `to`.
     pub(crate) async fn new(listen: SocketAddr, to: BrokerAddress) -> BrokerPorts {
         let first_broker = resolve(&to).await;
         let known = BTreeMap::from([(to, Some(listen.port()))]);
@@ -36,17 +36,18 @@ impl BrokerPorts {
         BrokerPorts { listen, first_broker, known: Mutex::new(known), opening }
     }
 
-    /// The port that stands for a broker, if it has one, in words that a client at `ip` understands. Outer `None`: the broker is new.
+    /// The address that a client connected to `ip` uses for a broker. Inner `None`: the broker has no port; outer
+    /// `None`: it is new.
     pub(crate) fn get(&self, host: &str, port: u16, ip: IpAddr) -> Option<Option<(Text, u16)>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let local = *known.get(&(host.to_owned(), port))?;
         Some(local.map(|port| (Text::from(ip.to_canonical().to_string()), port)))
     }
 
-    /// Opens a port for a broker. `None`: it has one already, which may be the first.
+    /// Opens a port for a broker. `None` if it has one already, which may be the first listener.
     ///
     /// # Errors
-    /// No port is free. The broker's address is then left as it is.
+    /// No port is free. The broker's address then stays as it is in responses.
     pub(crate) async fn open(&self, broker: &BrokerAddress) -> io::Result<Option<TcpListener>> {
         let mut last = self.opening.lock().await;
         if self.lock().contains_key(broker) {
@@ -70,7 +71,7 @@ impl BrokerPorts {
         opened.map(Some)
     }
 
-    /// Takes the next free port behind the last one.
+    /// Listens on the next free port after the last one.
     async fn bind(&self, last: &mut u16) -> io::Result<TcpListener> {
         let mut refused = io::Error::from(io::ErrorKind::AddrInUse);
         for port in (1..=MAX_TRIES).filter_map(|step| last.checked_add(step)) {
@@ -82,7 +83,7 @@ impl BrokerPorts {
         Err(refused)
     }
 
-    /// Whether an address is the broker behind the first listener: the same place, or a place that leads back to the tap.
+    /// True if an address is that of the broker that the first listener forwards to, or of the tap itself.
     fn is_first(&self, addresses: &[SocketAddr]) -> bool {
         let is_tap = |address: &SocketAddr| {
             address.port() == self.listen.port()
@@ -97,12 +98,12 @@ impl BrokerPorts {
     }
 }
 
-/// The addresses behind a name; none when it is unknown.
+/// The addresses of a host name; none if it is unknown.
 async fn resolve((host, port): &BrokerAddress) -> Vec<SocketAddr> {
     tokio::net::lookup_host((host.as_str(), *port)).await.map(Iterator::collect).unwrap_or_default()
 }
 
-/// Splits `HOST:PORT`; an IPv6 address stands in brackets. The port is 9092 unless given.
+/// Parses `HOST:PORT`, with an IPv6 address in brackets. The default port is 9092.
 pub(crate) fn parse(text: &str) -> Option<BrokerAddress> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port.parse().ok()?),

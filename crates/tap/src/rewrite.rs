@@ -1,5 +1,5 @@
-//! Answers that name brokers, with other addresses put in: decode, change, encode. Everything else in them stays, unknown tags
-//! and record blobs included.
+//! Replaces the addresses in responses that name brokers: decode, change, encode. Everything else in them stays as it
+//! is, unknown tagged fields and record batches included.
 
 use bytes::Bytes;
 use ottla_wire::frame::{Frame, response_with};
@@ -14,24 +14,24 @@ use ottla_wire::{
 /// Bytes of the size in front of a frame.
 const SIZE: usize = 4;
 
-/// Where a broker is said to be, and the port that stands for it: `None` leaves it as it is.
+/// Maps host and port of a broker to the address that clients use for it; `None` keeps the address as it is.
 pub(crate) type AddressMap<'a> = dyn FnMut(&str, u16) -> Option<(Text, u16)> + 'a;
 
-/// Why an answer could not be rewritten.
+/// Why a response could not be rewritten.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RewriteError {
-    /// It is not what its API and version say.
+    /// It is not a message of its API and version.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// It holds more than its API and version say.
-    #[error("{0} bytes behind the message")]
+    /// Bytes follow the message.
+    #[error("{0} bytes follow the message")]
     TrailingBytes(usize),
     /// The new address does not fit.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
 
-/// Whether answers of this API may name brokers.
+/// True if responses of this API can name brokers.
 pub(crate) fn names_brokers(key: ApiKey) -> bool {
     matches!(
         key,
@@ -46,17 +46,17 @@ pub(crate) fn names_brokers(key: ApiKey) -> bool {
     )
 }
 
-/// The answer (a whole frame, its size included) with the addresses that `local` gives; `None` when none of them changed.
+/// A response, a whole frame with its size, with the addresses that `map` gives; `None` if no address changes.
 ///
 /// # Errors
-/// The frame is not an answer of that API and version; it should be passed on as it is.
+/// The frame is not a response of that API and version; it should be relayed as it is.
 pub(crate) fn rewrite(
     key: ApiKey,
     version: i16,
     frame: &Bytes,
-    local: &mut AddressMap,
+    map: &mut AddressMap,
 ) -> Result<Option<Frame>, RewriteError> {
-    let job = Rewrite { key, version, frame, local };
+    let job = Rewrite { key, version, frame, map };
     match key {
         ApiKey::METADATA => job.run::<MetadataResponse>(),
         ApiKey::FIND_COORDINATOR => job.run::<FindCoordinatorResponse>(),
@@ -74,7 +74,7 @@ struct Rewrite<'a, 'b> {
     key: ApiKey,
     version: i16,
     frame: &'a Bytes,
-    local: &'a mut AddressMap<'b>,
+    map: &'a mut AddressMap<'b>,
 }
 
 impl Rewrite<'_, '_> {
@@ -88,13 +88,13 @@ impl Rewrite<'_, '_> {
             return Err(RewriteError::TrailingBytes(r.remaining()));
         }
         let mut changed = false;
-        let local = self.local;
-        message.each_address(&mut |address| changed |= address.replace(local));
+        let map = self.map;
+        message.each_address(&mut |address| changed |= address.replace(map));
         Ok(if changed { Some(response_with(&header, &message, self.version)?) } else { None })
     }
 }
 
-/// One address inside an answer.
+/// The fields of one address in a response.
 struct AddressField<'a> {
     host: &'a mut Text,
     port: Port<'a>,
@@ -106,8 +106,8 @@ enum Port<'a> {
 }
 
 impl AddressField<'_> {
-    /// Puts the local address in; false when it stays. No broker has an empty name or port 0: that is how answers say "none".
-    fn replace(self, local: &mut AddressMap) -> bool {
+    /// Replaces the address; false if it stays. An empty host or port 0 means that there is no broker.
+    fn replace(self, map: &mut AddressMap) -> bool {
         let port = match &self.port {
             Port::Signed(port) => u16::try_from(**port).unwrap_or(0),
             Port::Unsigned(port) => **port,
@@ -115,7 +115,7 @@ impl AddressField<'_> {
         if port == 0 || self.host.is_empty() {
             return false;
         }
-        let Some((host, new)) = local(self.host, port) else { return false };
+        let Some((host, new)) = map(self.host, port) else { return false };
         let same = *self.host == host && port == new;
         *self.host = host;
         match self.port {
@@ -126,13 +126,13 @@ impl AddressField<'_> {
     }
 }
 
-/// A message that says where brokers are.
+/// A message with addresses of brokers.
 trait NamesBrokers {
-    /// Shows each address.
+    /// Calls `visit` with each address.
     fn each_address(&mut self, visit: &mut dyn FnMut(AddressField));
 }
 
-/// Shows the addresses of a list whose items have a host and a port.
+/// Calls `visit` with the address of each item of a list.
 macro_rules! hosts_and_ports {
     ($list:expr, $visit:expr) => {
         for one in &mut $list {

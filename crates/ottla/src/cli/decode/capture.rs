@@ -141,7 +141,7 @@ impl Shown<'_> {
 fn seen(connection: u64, time: Time, frame: &Frame) -> RelayedFrame {
     let is_request = frame.direction == Direction::Request;
     let at = UNIX_EPOCH + Duration::from_nanos(u64::try_from(time.0).unwrap_or(0));
-    let mut seen = RelayedFrame::elsewhere(connection, is_request, at, frame.bytes.clone());
+    let mut seen = RelayedFrame::from_capture(connection, is_request, at, frame.bytes.clone());
     seen.head = frame.head.clone();
     seen.latency = frame.latency;
     seen.note = match frame.kind {
