@@ -99,7 +99,8 @@ pub struct LogEnd {
     pub location: Location,
     /// The same as a position of the log.
     pub position: u64,
-    /// What the torn group behind it looks like, if there is one: a crash interrupted its write, it was never acknowledged.
+    /// What the torn group behind it looks like, if there is one: a crash interrupted its write, it was never
+    /// acknowledged.
     pub torn: Option<String>,
 }
 

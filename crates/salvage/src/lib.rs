@@ -1,9 +1,10 @@
 //! The data folder of a stopped broker: reads it as values, verifies it, and salvages a damaged one into a new folder.
-//! It must not know how any of this is printed, what a flag is, or how a broker serves: `ottla log` renders what it returns.
+//! It must not know how any of this is printed, what a flag is, or how a broker serves: `ottla log` renders what it
+//! returns.
 //!
-//! [`open`] locks a folder as a broker does and changes nothing in it. [`visit`] and [`runs`] give everything in it, [`verify`] checks
-//! every checksum and says what a start would do. [`Remaining`] replays what can be read of a damaged log, and [`write_folder`]
-//! writes that into a new folder.
+//! [`open`] locks a folder as a broker does and changes nothing in it. [`visit`] and [`runs`] give everything in it,
+//! [`verify`] checks every checksum and says what a start would do. [`Remaining`] replays what can be read of a damaged
+//! log, and [`write_folder`] writes that into a new folder.
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -20,7 +21,7 @@ mod verify;
 pub use contents::{Entry, Header, HeaderKind, Item, LogEnd, visit};
 pub use error::SalvageError;
 pub use location::{Damage, Location};
-pub use lost_offsets::Range;
+pub use lost_offsets::OffsetRange;
 pub use names::Names;
 pub use new_folder::write_folder;
 pub use ottla_store::inspect::Folder;

@@ -7,22 +7,22 @@ use ottla_types::record::{CatalogRecord, LogRecord, OffsetRecord, PartitionRecor
 use ottla_types::{Offset, TopicPartition};
 
 /// Offsets from the first to the last, both lost.
-pub type Range = (i64, i64);
+pub type OffsetRange = (i64, i64);
 
 /// Follows every partition from record to record. Where the next batch does not begin at the next offset, records are lost.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct LostOffsets {
     next: BTreeMap<TopicPartition, i64>,
-    lost: BTreeMap<TopicPartition, Vec<Range>>,
+    lost: BTreeMap<TopicPartition, Vec<OffsetRange>>,
     /// The highest offset that a group committed: there was something before it.
     committed: BTreeMap<TopicPartition, i64>,
     /// Batches of topics that nothing tells of.
-    strays: BTreeMap<TopicPartition, Vec<Range>>,
+    unknown_topics: BTreeMap<TopicPartition, Vec<OffsetRange>>,
 }
 
-impl Ledger {
+impl LostOffsets {
     /// A row of a snapshot.
-    pub(crate) fn row(&mut self, row: &LogRecord) {
+    pub(crate) fn restore(&mut self, row: &LogRecord) {
         match row {
             LogRecord::Partitions(PartitionRecord::PartitionRestored(row)) => {
                 self.next.insert(row.partition, row.next_offset.0);
@@ -40,32 +40,32 @@ impl Ledger {
     }
 
     /// A record of the log.
-    pub(crate) fn record(&mut self, record: &LogRecord) {
+    pub(crate) fn apply(&mut self, record: &LogRecord) {
         match record {
             LogRecord::Catalog(CatalogRecord::TopicCreated(created)) => {
-                self.partitions(created.id, created.partitions)
+                self.add_partitions(created.id, created.partitions)
             }
             LogRecord::Catalog(CatalogRecord::PartitionsAdded(added)) => {
-                self.partitions(added.id, added.partitions)
+                self.add_partitions(added.id, added.partitions)
             }
             LogRecord::Catalog(CatalogRecord::TopicDeleted(deleted)) => {
                 self.next.retain(|at, _| at.topic != deleted.id);
                 self.lost.retain(|at, _| at.topic != deleted.id);
                 self.committed.retain(|at, _| at.topic != deleted.id);
-                self.strays.retain(|at, _| at.topic != deleted.id);
+                self.unknown_topics.retain(|at, _| at.topic != deleted.id);
             }
             LogRecord::Offsets(OffsetRecord::OffsetsCommitted(committed)) => {
                 committed.offsets.iter().for_each(|(at, offset)| self.commit(*at, offset.offset));
             }
             LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {
                 let last = batch.base_offset.plus(i64::from(batch.summary.last_offset_delta));
-                self.take(batch.partition, batch.base_offset, last);
+                self.append(batch.partition, batch.base_offset, last);
             }
             LogRecord::Partitions(PartitionRecord::MarkerAppended(marker)) => {
-                self.take(marker.partition, marker.offset, marker.offset)
+                self.append(marker.partition, marker.offset, marker.offset)
             }
             LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => {
-                ended.partitions.iter().for_each(|(at, offset)| self.take(*at, *offset, *offset));
+                ended.partitions.iter().for_each(|(at, offset)| self.append(*at, *offset, *offset));
             }
             LogRecord::Partitions(PartitionRecord::LogStartMoved(moved)) => {
                 if let Some(next) = self.next.get_mut(&moved.partition) {
@@ -76,15 +76,15 @@ impl Ledger {
         }
     }
 
-    fn partitions(&mut self, topic: ottla_types::TopicId, count: i32) {
+    fn add_partitions(&mut self, topic: ottla_types::TopicId, count: i32) {
         for partition in 0..count {
             self.next.entry(TopicPartition { topic, partition }).or_insert(0);
         }
     }
 
-    fn take(&mut self, at: TopicPartition, base: Offset, last: Offset) {
+    fn append(&mut self, at: TopicPartition, base: Offset, last: Offset) {
         let Some(next) = self.next.get_mut(&at) else {
-            self.strays.entry(at).or_default().push((base.0, last.0));
+            self.unknown_topics.entry(at).or_default().push((base.0, last.0));
             return;
         };
         if base.0 > *next {
@@ -99,7 +99,7 @@ impl Ledger {
     }
 
     /// Offsets that are lost although something tells of them.
-    pub(crate) fn lose(&mut self, at: TopicPartition, range: Range) {
+    pub(crate) fn add(&mut self, at: TopicPartition, range: OffsetRange) {
         self.lost.entry(at).or_default().push(range);
         if let Some(next) = self.next.get_mut(&at) {
             *next = (*next).max(range.1 + 1);
@@ -107,10 +107,10 @@ impl Ledger {
     }
 
     /// Takes what groups committed as a sign of what was there: partitions and the offsets that their next records take.
-    pub(crate) fn ends(&mut self) -> BTreeMap<TopicPartition, i64> {
+    pub(crate) fn next_offsets(&mut self) -> BTreeMap<TopicPartition, i64> {
         for (at, committed) in std::mem::take(&mut self.committed) {
             if let Some(next) = self.next(at).filter(|next| *next < committed) {
-                self.lose(at, (next, committed - 1));
+                self.add(at, (next, committed - 1));
             }
         }
         self.next.clone()
@@ -118,8 +118,11 @@ impl Ledger {
 
     /// What is lost of each partition that there is, without what nobody could read any more; and of topics that nothing
     /// tells of.
-    pub(crate) fn lost(mut self, partitions: &Partitions) -> BTreeMap<TopicPartition, Vec<Range>> {
-        for (at, ranges) in self.strays {
+    pub(crate) fn into_ranges(
+        mut self,
+        partitions: &Partitions,
+    ) -> BTreeMap<TopicPartition, Vec<OffsetRange>> {
+        for (at, ranges) in self.unknown_topics {
             // A partition of a snapshot that is read back in pieces becomes known after its records.
             if partitions.get(at).is_none() {
                 self.lost.entry(at).or_default().extend(ranges);
@@ -134,9 +137,9 @@ impl Ledger {
 }
 
 /// Ranges in order, those that touch as one, without what lies before `start`.
-fn merge(mut ranges: Vec<Range>, start: i64) -> Vec<Range> {
+fn merge(mut ranges: Vec<OffsetRange>, start: i64) -> Vec<OffsetRange> {
     ranges.sort_unstable();
-    let mut merged: Vec<Range> = Vec::new();
+    let mut merged: Vec<OffsetRange> = Vec::new();
     for (from, to) in
         ranges.into_iter().map(|(from, to)| (from.max(start), to)).filter(|(from, to)| from <= to)
     {

@@ -1,6 +1,6 @@
-//! A new folder out of what is left of an old one.
+//! A new folder out of what is remaining of an old one.
 //!
-//! The new log begins with the batches that are left, each with its offsets as they were. Behind them it has the state as rows of a
+//! The new log begins with the batches that are remaining, each with its offsets as they were. Behind them it has the state as rows of a
 //! snapshot have it, so that replay from the beginning gives all of it: what refers to a batch refers to its new place.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,16 +23,16 @@ use crate::batch::read;
 use crate::remaining::Remaining;
 
 /// Batches in a row: a row must fit into half a segment, however small.
-const ROW: usize = 256;
+const MAX_ROW_BATCHES: usize = 256;
 /// Bytes that are appended before they are made durable.
-const PIECE: u64 = 8 << 20;
+const FLUSH_EVERY: u64 = 8 << 20;
 
-/// Writes what is left into `to`, a folder that must be new or empty.
+/// Writes what is remaining into `to`, a folder that must be new or empty.
 ///
 /// # Errors
 /// `to` is not empty or cannot be written, or the old folder cannot be read.
-pub fn write_folder(folder: &Folder, left: &Remaining, to: &Path) -> Result<(), SalvageError> {
-    let medium = Arc::new(make(to)?);
+pub fn write_folder(folder: &Folder, remaining: &Remaining, to: &Path) -> Result<(), SalvageError> {
+    let medium = Arc::new(create(to)?);
     let identity = folder.identity();
     let options = Options {
         shard: identity.shard,
@@ -44,21 +44,22 @@ pub fn write_folder(folder: &Folder, left: &Remaining, to: &Path) -> Result<(), 
         ..Options::disk()
     };
     let open = || Log::open(Arc::clone(&medium) as Arc<dyn Medium>, options, Hooks::none(), &mut |_| {});
-    open()?.log.close().map_err(failed)?;
-    for run in whole_runs(left) {
+    open()?.log.close().map_err(write_error)?;
+    for run in whole_runs(remaining) {
         folder
             .copy_run(run, medium.as_ref())
             .map_err(|source| SalvageError::Copy { file: Folder::run_name(run), source })?;
     }
-    let mut writing = Writing { folder, log: open()?.log, since: 0 };
-    let places = writing.batches(left)?;
-    let parts = writing.parts(left)?;
-    let rows = left.shard.snapshot();
+    let mut writer = Writer { folder, log: open()?.log, unflushed: 0 };
+    let positions = writer.batches(remaining)?;
+    let parts = writer.parts(remaining)?;
+    let rows = remaining.shard.snapshot();
     let ranks = ranks(&rows);
     for mut row in rows {
         match &mut row {
             LogRecord::Partitions(PartitionRecord::PartitionRestored(bounds)) => {
-                let end = left.ends.get(&bounds.partition).map_or(bounds.next_offset, |end| Offset(*end));
+                let end =
+                    remaining.ends.get(&bounds.partition).map_or(bounds.next_offset, |end| Offset(*end));
                 bounds.next_offset = bounds.next_offset.max(end);
             }
             LogRecord::Partitions(PartitionRecord::PartsRestored(row)) => {
@@ -71,57 +72,58 @@ pub fn write_folder(folder: &Folder, left: &Remaining, to: &Path) -> Result<(), 
             }
             _ => {}
         }
-        for row in moved(row, &places, &ranks) {
-            writing.append(&row)?;
+        for row in relocated(row, &positions, &ranks) {
+            writer.append(&row)?;
         }
     }
-    writing.log.close().map_err(failed)
+    writer.log.close().map_err(write_error)
 }
 
 /// Runs of which something can be taken over as it is.
-fn whole_runs(left: &Remaining) -> BTreeSet<u64> {
-    let partitions = left.shard.partitions().iter();
+fn whole_runs(remaining: &Remaining) -> BTreeSet<u64> {
+    let partitions = remaining.shard.partitions().iter();
     let parts = partitions.flat_map(|(at, partition)| partition.parts().iter().map(move |part| (at, part)));
-    let whole = parts.filter(|(at, part)| !left.bad_parts.contains(&(*at, part.base_offset)));
+    let whole = parts.filter(|(at, part)| !remaining.bad_parts.contains(&(*at, part.base_offset)));
     whole.map(|(_, part)| part.run).collect()
 }
 
-fn make(to: &Path) -> Result<DiskMedium, SalvageError> {
+fn create(to: &Path) -> Result<DiskMedium, SalvageError> {
     if std::fs::read_dir(to).is_ok_and(|mut names| names.next().is_some()) {
         return Err(SalvageError::NotEmpty { folder: to.display().to_string() });
     }
     Ok(DiskMedium::open(to)?)
 }
 
-fn failed(failure: LogFailure) -> SalvageError {
+fn write_error(failure: LogFailure) -> SalvageError {
     SalvageError::Write(failure.into())
 }
 
 /// Where the batches of a partition are now, by their first offset.
-type Places = BTreeMap<(TopicPartition, Offset), LogPosition>;
+type NewPositions = BTreeMap<(TopicPartition, Offset), LogPosition>;
 
-/// What parts that were not whole have become: nothing if nothing was left.
-type Rewritten = BTreeMap<(TopicPartition, Offset), Option<RunPart>>;
+/// What parts that were not whole have become: nothing if nothing was remaining.
+type RewrittenParts = BTreeMap<(TopicPartition, Offset), Option<RunPart>>;
 
-struct Writing<'f> {
+struct Writer<'f> {
     folder: &'f Folder,
     log: Log,
-    since: u64,
+    unflushed: u64,
 }
 
-impl Writing<'_> {
+impl Writer<'_> {
     /// Copies every batch that can be read, in the order of the old log.
-    fn batches(&mut self, left: &Remaining) -> Result<Places, SalvageError> {
+    fn batches(&mut self, remaining: &Remaining) -> Result<NewPositions, SalvageError> {
         let mut stored: Vec<(LogPosition, TopicPartition, StoredBatch)> = Vec::new();
-        for (at, partition) in left.shard.partitions().iter() {
-            let readable = partition.tail().filter(|one| !left.unreadable.contains(&(at, one.base_offset)));
+        for (at, partition) in remaining.shard.partitions().iter() {
+            let readable =
+                partition.tail().filter(|one| !remaining.unreadable.contains(&(at, one.base_offset)));
             stored.extend(readable.filter_map(|one| match one.place {
                 BatchPlace::Log { position, .. } => Some((position, at, one)),
                 BatchPlace::Marker(_) => None,
             }));
         }
         stored.sort_unstable_by_key(|(position, ..)| *position);
-        let mut places = Places::new();
+        let mut positions = NewPositions::new();
         for (_, at, one) in stored {
             let Ok(Some(batch)) = read(self.folder, &one)? else {
                 return Err(SalvageError::Changed);
@@ -129,20 +131,20 @@ impl Writing<'_> {
             let appended = if one.appended < Millis(0) { one.max_timestamp } else { one.appended };
             let record = record(at, batch.header(), appended, batch.bytes().clone());
             let place = self.append(&LogRecord::Partitions(PartitionRecord::BatchAppended(record)))?;
-            places.insert((at, one.base_offset), place);
+            positions.insert((at, one.base_offset), place);
         }
-        Ok(places)
+        Ok(positions)
     }
 
-    /// Writes what is left of parts that are not whole into new runs, one for each old one.
-    fn parts(&mut self, left: &Remaining) -> Result<Rewritten, SalvageError> {
+    /// Writes what is remaining of parts that are not whole into new runs, one for each old one.
+    fn parts(&mut self, remaining: &Remaining) -> Result<RewrittenParts, SalvageError> {
         let mut bad: BTreeMap<u64, Vec<(TopicPartition, RunPart)>> = BTreeMap::new();
-        for (at, partition) in left.shard.partitions().iter() {
+        for (at, partition) in remaining.shard.partitions().iter() {
             let parts =
-                partition.parts().iter().filter(|part| left.bad_parts.contains(&(at, part.base_offset)));
+                partition.parts().iter().filter(|part| remaining.bad_parts.contains(&(at, part.base_offset)));
             parts.for_each(|part| bad.entry(part.run).or_default().push((at, *part)));
         }
-        let mut rewritten = Rewritten::new();
+        let mut rewritten = RewrittenParts::new();
         let mut number = self.folder.runs().list().last().copied().unwrap_or(0);
         for parts in bad.into_values() {
             number += 1;
@@ -156,7 +158,7 @@ impl Writing<'_> {
         &mut self,
         number: u64,
         parts: Vec<(TopicPartition, RunPart)>,
-        rewritten: &mut Rewritten,
+        rewritten: &mut RewrittenParts,
     ) -> Result<(), RunError> {
         let mut run = self.log.runs().writer(number)?;
         for (at, part) in parts {
@@ -172,10 +174,10 @@ impl Writing<'_> {
     /// Appends a record; returns where its batch is, if it has one.
     fn append(&mut self, record: &LogRecord) -> Result<LogPosition, SalvageError> {
         let appended = self.log.append(record).map_err(|error| SalvageError::Write(error.into()))?;
-        self.since += appended.end.0 - appended.position.0;
-        if self.since >= PIECE {
-            self.since = 0;
-            self.log.flush().map_err(failed)?;
+        self.unflushed += appended.end.0 - appended.position.0;
+        if self.unflushed >= FLUSH_EVERY {
+            self.unflushed = 0;
+            self.log.flush().map_err(write_error)?;
         }
         Ok(appended.payload.unwrap_or(appended.position))
     }
@@ -225,7 +227,11 @@ fn ranks(rows: &[LogRecord]) -> BTreeMap<LogPosition, LogPosition> {
 }
 
 /// A row with its batches where they are now, without those that are lost.
-fn moved(row: LogRecord, places: &Places, ranks: &BTreeMap<LogPosition, LogPosition>) -> Vec<LogRecord> {
+fn relocated(
+    row: LogRecord,
+    positions: &NewPositions,
+    ranks: &BTreeMap<LogPosition, LogPosition>,
+) -> Vec<LogRecord> {
     let rank = |position: &mut LogPosition| {
         if let Some(rank) = ranks.get(position) {
             *position = *rank;
@@ -233,14 +239,14 @@ fn moved(row: LogRecord, places: &Places, ranks: &BTreeMap<LogPosition, LogPosit
     };
     match row {
         LogRecord::Partitions(PartitionRecord::BatchesRestored(BatchesRestored { partition, batches })) => {
-            let there = |mut one: StoredBatch| {
+            let relocate = |mut one: StoredBatch| {
                 if let BatchPlace::Log { position, .. } = &mut one.place {
-                    *position = *places.get(&(partition, one.base_offset))?;
+                    *position = *positions.get(&(partition, one.base_offset))?;
                 }
                 Some(one)
             };
-            let kept: Vec<StoredBatch> = batches.into_iter().filter_map(there).collect();
-            let rows = kept.chunks(ROW).map(|batches| {
+            let kept: Vec<StoredBatch> = batches.into_iter().filter_map(relocate).collect();
+            let rows = kept.chunks(MAX_ROW_BATCHES).map(|batches| {
                 LogRecord::Partitions(PartitionRecord::BatchesRestored(BatchesRestored {
                     partition,
                     batches: batches.to_vec(),

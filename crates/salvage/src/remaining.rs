@@ -13,7 +13,7 @@ use ottla_types::{LogPosition, Offset, TopicPartition};
 use ottla_wire::batch::BatchHeader;
 
 use crate::batch::{check_batch, read};
-use crate::lost_offsets::{Ledger, Range};
+use crate::lost_offsets::{LostOffsets, OffsetRange};
 use crate::names::Names;
 use crate::{Damage, SalvageError};
 
@@ -23,13 +23,13 @@ pub struct Remaining {
     /// Names of the topics.
     pub names: Names,
     /// Offsets that are lost, by partition.
-    pub lost: BTreeMap<TopicPartition, Vec<Range>>,
+    pub lost: BTreeMap<TopicPartition, Vec<OffsetRange>>,
     /// Entries of damaged groups whose kind can be read and that were left out, because nothing proves them: how many of each kind.
     pub dropped: BTreeMap<&'static str, u64>,
     /// How many batches of damaged groups were kept, because their own checksums prove them.
     pub rescued: u64,
-    /// How many stretches of the log are damaged.
-    pub stretches: u64,
+    /// How many damaged_ranges of the log are damaged.
+    pub damaged_ranges: u64,
     /// Why snapshots or other files cannot be read.
     pub unread: Vec<String>,
     /// The state that the entries make.
@@ -59,18 +59,30 @@ impl Remaining {
     /// # Errors
     /// The medium fails.
     pub fn of(folder: &Folder) -> Result<Remaining, SalvageError> {
-        let mut reading = Reading::of(folder)?;
-        let unreadable = reading.unreadable()?;
-        let bad_parts = reading.bad_parts()?;
-        let Reading { shard, names, mut ledger, dropped, rescued, stretches, unread, .. } = reading;
-        let ends = ledger.ends();
-        let lost = ledger.lost(shard.partitions());
-        Ok(Remaining { shard, names, ends, lost, dropped, rescued, unreadable, bad_parts, stretches, unread })
+        let mut recovery = Recovery::of(folder)?;
+        let unreadable = recovery.unreadable()?;
+        let bad_parts = recovery.bad_parts()?;
+        let Recovery { shard, names, mut lost_offsets, dropped, rescued, damaged_ranges, unread, .. } =
+            recovery;
+        let ends = lost_offsets.next_offsets();
+        let lost = lost_offsets.into_ranges(shard.partitions());
+        Ok(Remaining {
+            shard,
+            names,
+            ends,
+            lost,
+            dropped,
+            rescued,
+            unreadable,
+            bad_parts,
+            damaged_ranges,
+            unread,
+        })
     }
 
     /// True if anything is lost or damaged.
     pub fn is_damaged(&self) -> bool {
-        self.stretches > 0 || !self.lost.is_empty() || !self.unread.is_empty()
+        self.damaged_ranges > 0 || !self.lost.is_empty() || !self.unread.is_empty()
     }
 
     /// True if the state has this partition; lost offsets may be of topics whose creation is lost too.
@@ -99,56 +111,56 @@ impl Remaining {
     }
 }
 
-struct Reading<'f> {
+struct Recovery<'f> {
     folder: &'f Folder,
     shard: Shard,
     names: Names,
-    ledger: Ledger,
+    lost_offsets: LostOffsets,
     dropped: BTreeMap<&'static str, u64>,
     rescued: u64,
-    stretches: u64,
+    damaged_ranges: u64,
     unread: Vec<String>,
 }
 
 /// The state that what is left of a log makes, without a look at the batches.
 pub(crate) fn state(folder: &Folder) -> Result<Shard, SalvageError> {
-    Ok(Reading::of(folder)?.shard)
+    Ok(Recovery::of(folder)?.shard)
 }
 
-impl<'f> Reading<'f> {
-    fn of(folder: &'f Folder) -> Result<Reading<'f>, SalvageError> {
-        let mut reading = Reading {
+impl<'f> Recovery<'f> {
+    fn of(folder: &'f Folder) -> Result<Recovery<'f>, SalvageError> {
+        let mut recovery = Recovery {
             folder,
             shard: Shard::new(Default::default()),
             names: Names::default(),
-            ledger: Ledger::default(),
+            lost_offsets: LostOffsets::default(),
             dropped: BTreeMap::new(),
             rescued: 0,
-            stretches: 0,
+            damaged_ranges: 0,
             unread: Vec::new(),
         };
         let mut failed = None;
         folder.replay(&mut |past| {
-            if let Err(failure) = reading.past(past) {
+            if let Err(failure) = recovery.step(past) {
                 failed.get_or_insert(failure);
             }
         })?;
-        failed.map_or(Ok(reading), Err)
+        failed.map_or(Ok(recovery), Err)
     }
 
-    fn past(&mut self, past: Past) -> Result<(), SalvageError> {
+    fn step(&mut self, past: Past) -> Result<(), SalvageError> {
         match past {
             Past::Replayed(Replayed::Snapshot(row)) => {
                 self.names.learn(&row);
-                self.ledger.row(&row);
+                self.lost_offsets.restore(&row);
                 self.shard.restore(&row);
             }
             Past::Replayed(Replayed::Entry(at, record)) => self.apply(at, &record),
             Past::Unread(error) => self.unread.push(error.to_string()),
             Past::Damage { from, to } => {
-                self.stretches += 1;
+                self.damaged_ranges += 1;
                 for (position, entry) in self.folder.scraps(from, to)? {
-                    self.scrap(position, entry);
+                    self.recover_entry(position, entry);
                 }
             }
         }
@@ -157,13 +169,13 @@ impl<'f> Reading<'f> {
 
     fn apply(&mut self, at: Appended, record: &LogRecord) {
         self.names.learn(record);
-        self.ledger.record(record);
+        self.lost_offsets.apply(record);
         let payload = at.payload.unwrap_or(at.position);
         self.shard.apply(Applied { position: at.position, payload }, record);
     }
 
     /// Takes an entry of a damaged group if it is a batch that its own checksum and its place in the partition prove.
-    fn scrap(&mut self, position: u64, entry: Vec<u8>) {
+    fn recover_entry(&mut self, position: u64, entry: Vec<u8>) {
         let entry = Bytes::from(entry);
         let decoded = decode(&entry).ok();
         let batch = match &decoded {
@@ -171,7 +183,7 @@ impl<'f> Reading<'f> {
                 record: LogRecord::Partitions(PartitionRecord::BatchAppended(batch)),
                 payload: Some(payload),
             }) => {
-                let next = self.ledger.next(batch.partition);
+                let next = self.lost_offsets.next(batch.partition);
                 (next == Some(batch.base_offset.0)).then_some((batch, *payload))
             }
             _ => None,
@@ -180,12 +192,12 @@ impl<'f> Reading<'f> {
             if let Some(kind) = entry.first().and_then(|tag| kind_name(*tag)) {
                 *self.dropped.entry(kind).or_default() += 1;
             }
-            decoded.iter().for_each(|decoded| self.markers(&decoded.record));
+            decoded.iter().for_each(|decoded| self.lose_markers(&decoded.record));
             return;
         };
         let bytes = entry.slice(payload..);
         if check_batch(batch, &bytes).is_err() {
-            self.spoiled(batch, &bytes);
+            self.lose_batch(batch, &bytes);
             return;
         }
         self.rescued += 1;
@@ -199,7 +211,7 @@ impl<'f> Reading<'f> {
     }
 
     /// Markers that nothing proves are left out, and yet they took the offsets that follow.
-    fn markers(&mut self, record: &LogRecord) {
+    fn lose_markers(&mut self, record: &LogRecord) {
         let places = match record {
             LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => ended.partitions.clone(),
             LogRecord::Partitions(PartitionRecord::MarkerAppended(marker)) => {
@@ -208,20 +220,20 @@ impl<'f> Reading<'f> {
             _ => return,
         };
         for (at, offset) in places {
-            if self.ledger.next(at) == Some(offset.0) {
-                self.ledger.lose(at, (offset.0, offset.0));
+            if self.lost_offsets.next(at) == Some(offset.0) {
+                self.lost_offsets.add(at, (offset.0, offset.0));
             }
         }
     }
 
     /// A batch that is spoiled still tells which offsets it had: its record says that it follows the one before, and at least one of
     /// base offset and number is the same in its own header.
-    fn spoiled(&mut self, batch: &BatchAppended, bytes: &[u8]) {
+    fn lose_batch(&mut self, batch: &BatchAppended, bytes: &[u8]) {
         let (base, delta) = (batch.base_offset.0, batch.summary.last_offset_delta);
         let told = BatchHeader::parse(bytes)
             .is_ok_and(|header| header.base_offset == base || header.last_offset_delta == delta);
         if told && delta >= 0 {
-            self.ledger.lose(batch.partition, (base, base + i64::from(delta)));
+            self.lost_offsets.add(batch.partition, (base, base + i64::from(delta)));
         }
     }
 
@@ -232,7 +244,7 @@ impl<'f> Reading<'f> {
             for batch in partition.tail() {
                 if read(self.folder, &batch)?.is_err() {
                     found.insert((at, batch.base_offset));
-                    self.ledger.lose(at, (batch.base_offset.0, batch.last_offset.0));
+                    self.lost_offsets.add(at, (batch.base_offset.0, batch.last_offset.0));
                 }
             }
         }
@@ -257,7 +269,7 @@ impl<'f> Reading<'f> {
                 found.insert((at, part.base_offset));
                 let lost = self.folder.part_left(part, &mut |_| Ok(()));
                 let lost = lost.map_err(SalvageError::Run)?;
-                lost.into_iter().for_each(|(from, to)| self.ledger.lose(at, (from.0, to.0)));
+                lost.into_iter().for_each(|(from, to)| self.lost_offsets.add(at, (from.0, to.0)));
             }
         }
         Ok(found)

@@ -1,9 +1,9 @@
-//! `ottla log salvage`: a new folder with what is left of a damaged one.
+//! `ottla log salvage`: a new folder with what is remaining of a damaged one.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use ottla_salvage::{Folder, Orphan, Range, Remaining, write_folder};
+use ottla_salvage::{Folder, OffsetRange, Orphan, Remaining, write_folder};
 use ottla_types::TopicPartition;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::line::counted;
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 
-/// Write what is left of a damaged data folder into a new one, and say which offsets are lost.
+/// Write what is remaining of a damaged data folder into a new one, and say which offsets are lost.
 ///
 /// The old folder is not changed. Offsets stay as they are: where records are lost the new folder has a gap, which readers pass over.
 /// The exit status is 0 if nothing is lost, 1 if something is, 2 if nothing could be written.
@@ -34,20 +34,20 @@ pub(super) struct Salvage {
 impl Salvage {
     pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
         let folder = self.target.open()?;
-        let left = Remaining::of(&folder)?;
-        let refused = left.is_damaged() && !self.skip_damaged;
+        let remaining = Remaining::of(&folder)?;
+        let refused = remaining.is_damaged() && !self.skip_damaged;
         let to = self.to.as_deref().filter(|_| !refused);
         if let Some(to) = to {
-            write_folder(&folder, &left, to)?;
+            write_folder(&folder, &remaining, to)?;
         }
         if self.json {
-            out.json(&as_json(&left, to.is_some()))?;
+            out.json(&as_json(&remaining, to.is_some()))?;
         } else {
-            report(&folder, &left, out)?;
+            report(&folder, &remaining, out)?;
         }
-        let lost = left.lost.values().flatten().map(|(from, to)| to - from + 1).sum::<i64>();
+        let lost = remaining.lost.values().flatten().map(|(from, to)| to - from + 1).sum::<i64>();
         let lost = counted(usize::try_from(lost).unwrap_or(usize::MAX), "offset");
-        match (left.is_damaged(), to) {
+        match (remaining.is_damaged(), to) {
             (false, _) if self.json => Ok(()),
             (false, None) => Ok(out.line("nothing is lost; give --to to write a new folder")?),
             (false, Some(to)) => Ok(out.line(format!("nothing is lost; {} can be served", to.display()))?),
@@ -61,61 +61,61 @@ impl Salvage {
     }
 }
 
-fn report(folder: &Folder, left: &Remaining, out: &mut Out) -> Result<(), Failure> {
+fn report(folder: &Folder, remaining: &Remaining, out: &mut Out) -> Result<(), Failure> {
     if let Some(error) = folder.identity_fault() {
         out.line(format!("{error}; the segment headers say the same"))?;
     }
-    for error in &left.unread {
+    for error in &remaining.unread {
         out.line(format!("cannot be read: {error}"))?;
     }
-    for (at, ranges) in &left.lost {
-        let name = left.names.partition(*at);
+    for (at, ranges) in &remaining.lost {
+        let name = remaining.names.partition(*at);
         for (from, to) in ranges {
-            let there = if left.has_partition(*at) { "" } else { ", of a topic that nothing tells of" };
+            let there = if remaining.has_partition(*at) { "" } else { ", of a topic that nothing tells of" };
             out.line(format!("lost: {name} offsets {from} to {to}{there}"))?;
         }
     }
-    for (kind, count) in &left.dropped {
-        out.line(format!("left out: {count} {kind} in damaged groups, which nothing proves"))?;
+    for (kind, count) in &remaining.dropped {
+        out.line(format!("remaining out: {count} {kind} in damaged groups, which nothing proves"))?;
     }
-    if left.stretches > 0 {
+    if remaining.damaged_ranges > 0 {
         out.line(
             "records that a damaged group held last of a partition are lost without a trace if nothing later tells of them",
         )?;
     }
-    if left.rescued > 0 {
-        let count = usize::try_from(left.rescued).unwrap_or(usize::MAX);
+    if remaining.rescued > 0 {
+        let count = usize::try_from(remaining.rescued).unwrap_or(usize::MAX);
         let batches = if count == 1 { "1 batch".to_owned() } else { format!("{count} batches") };
         out.line(format!("{batches} in damaged groups were saved: their own checksums prove them"))?;
     }
-    for Orphan { partition: at, producer_id: producer, first_offset: first } in left.orphans() {
+    for Orphan { partition: at, producer_id: producer, first_offset: first } in remaining.orphans() {
         let TopicPartition { topic, partition } = at;
         out.line(format!(
             "producer {producer} has a transaction open on {}, and nothing will end it: once the new folder is served, \
              ottla txn abort --topic {} --partition {partition} --start-offset {first}",
-            left.names.partition(at),
-            left.names.topic(topic),
+            remaining.names.partition(at),
+            remaining.names.topic(topic),
         ))?;
     }
     Ok(())
 }
 
-fn as_json(left: &Remaining, written: bool) -> Value {
-    let ranges = |(at, ranges): (&TopicPartition, &Vec<Range>)| {
-        let (topic, partition) = (left.names.topic(at.topic), at.partition);
+fn as_json(remaining: &Remaining, written: bool) -> Value {
+    let ranges = |(at, ranges): (&TopicPartition, &Vec<OffsetRange>)| {
+        let (topic, partition) = (remaining.names.topic(at.topic), at.partition);
         let ranges = ranges.iter().map(|(from, to)| json!({ "from": from, "to": to }));
         json!({ "topic": topic, "partition": partition, "offsets": ranges.collect::<Vec<_>>() })
     };
     let orphan = |Orphan { partition: at, producer_id: producer, first_offset: first }| {
-        let (topic, partition) = (left.names.topic(at.topic), at.partition);
+        let (topic, partition) = (remaining.names.topic(at.topic), at.partition);
         json!({ "topic": topic, "partition": partition, "producer_id": producer, "start_offset": first })
     };
     json!({
-        "lost": left.lost.iter().map(ranges).collect::<Vec<_>>(),
-        "dropped": left.dropped,
-        "rescued_batches": left.rescued,
-        "unread": left.unread,
-        "open_transactions": left.orphans().into_iter().map(orphan).collect::<Vec<_>>(),
+        "lost": remaining.lost.iter().map(ranges).collect::<Vec<_>>(),
+        "dropped": remaining.dropped,
+        "rescued_batches": remaining.rescued,
+        "unread": remaining.unread,
+        "open_transactions": remaining.orphans().into_iter().map(orphan).collect::<Vec<_>>(),
         "written": written,
     })
 }
