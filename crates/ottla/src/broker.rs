@@ -232,7 +232,8 @@ impl Builder {
         self
     }
 
-    /// Serves pages, metrics and health over HTTP at this address, `host:port`; port 0 takes a free one. Off unless asked for.
+    /// Serves pages, metrics and health over HTTP at this address, `host:port`; port 0 takes a free one. Off unless
+    /// asked for.
     #[must_use]
     pub fn http(mut self, address: impl Into<String>) -> Builder {
         self.config.http = Http::At(address.into());
@@ -265,7 +266,8 @@ impl Builder {
     }
 }
 
-/// Runs work on a runtime from a thread of its own, because the caller may stand inside another runtime, as async tests do.
+/// Runs work on a runtime from a thread of its own, because the caller may stand inside another runtime, as async tests
+/// do.
 fn enter<T: Send>(runtime: &Runtime, work: impl Future<Output = io::Result<T>> + Send) -> io::Result<T> {
     let done = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(work)).join());
     done.unwrap_or_else(|_| Err(io::Error::other("the thread that starts the server panicked")))
@@ -350,8 +352,8 @@ fn bytes(settings: &Settings, key: &str) -> usize {
     value.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// The size of a new folder's segments: the usual one, or less on a small disk, where a few large ones would leave the log no room
-/// to free any.
+/// The size of a new folder's segments: the usual one, or less on a small disk, where a few large ones would leave the
+/// log no room to free any.
 fn segment_size(medium: &DiskMedium) -> u64 {
     let free = medium.free_space().unwrap_or(u64::MAX);
     let mut size = Options::disk().segment_size;
@@ -379,8 +381,8 @@ fn absolute(folder: &Path) -> PathBuf {
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
 }
 
-/// What clients are told: as configured, else the address that is listened on; of a wildcard address this machine's loopback, since
-/// no other name is known.
+/// What clients are told: as configured, else the address that is listened on; of a wildcard address this machine's
+/// loopback, since no other name is known.
 fn advertised(config: &Config, listener: &TcpListener) -> Result<Advertised, StartError> {
     let address =
         listener.local_addr().map_err(|source| StartError::System { what: "the local address", source })?;

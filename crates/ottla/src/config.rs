@@ -61,8 +61,8 @@ impl std::str::FromStr for Http {
 pub struct Config {
     /// Address to listen on, as `host:port`; port 0 takes a free one.
     pub listen: String,
-    /// Address that clients are told to connect to, as `host:port`. None for the address that the broker listens on; if that is a
-    /// wildcard address (`0.0.0.0`, `[::]`), for `localhost` and its port.
+    /// Address that clients are told to connect to, as `host:port`. None for the address that the broker listens on; if
+    /// that is a wildcard address (`0.0.0.0`, `[::]`), for `localhost` and its port.
     pub advertise: Option<String>,
     /// Where HTTP is served.
     pub http: Http,
@@ -172,7 +172,8 @@ impl Config {
         Ok(())
     }
 
-    /// Takes `KAFKA_…` variables as the container images of Apache Kafka do: `_` stands for `.`, `__` for `_`, `___` for
+    /// Takes `KAFKA_…` variables as the container images of Apache Kafka do: `_` stands for `.`, `__` for `_`, `___`
+    /// for
     /// `-`. Returns the variables that mean nothing here, so that each can be warned of.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
-//! A Kafka-compatible event broker to embed, in memory for a test or on a folder; the binary adds the command line.
-//! It holds configuration, flags, texts and the assembly of a broker from its parts. It must not know how the broker decides, stores
-//! or speaks, how a data folder is read and salvaged (`ottla-salvage`), or how frames are relayed and masked (`ottla-tap`).
+//! A Kafka-compatible event broker to embed, in memory for a test or on a folder; the binary adds the command line. It
+//! holds configuration, flags, texts and the assembly of a broker from its parts. It must not know how the broker
+//! decides, stores or speaks, how a data folder is read and salvaged (`ottla-salvage`), or how frames are relayed and
+//! masked (`ottla-tap`).
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

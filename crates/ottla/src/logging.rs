@@ -1,7 +1,7 @@
 //! The log of `ottla serve`: lines on standard error, written by a thread of their own.
 //!
-//! A thread that serves clients never waits for the reader of standard error. It puts its line into a bounded queue; when the queue
-//! is full the line is dropped and counted, and [`Logging::report_dropped`] logs how many were dropped.
+//! A thread that serves clients never waits for the reader of standard error. It puts its line into a bounded queue;
+//! when the queue is full the line is dropped and counted, and [`Logging::report_dropped`] logs how many were dropped.
 
 use crate::terminal::{escape_coloured, last_output};
 use ottla::BadConfig;

@@ -14,7 +14,8 @@ const DEFAULT_RING: &str = "100";
 /// Exit code for a configuration that was refused.
 const BAD_CONFIG: u8 = 2;
 
-/// Serves Kafka clients. Configuration: built-in defaults, then --config, then KAFKA_… variables, then flags; the later wins.
+/// Serves Kafka clients. Configuration: built-in defaults, then --config, then KAFKA_… variables, then flags; the later
+/// wins.
 #[derive(clap::Args, Default)]
 pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:9092]

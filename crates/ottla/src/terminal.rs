@@ -1,4 +1,5 @@
-//! What is printed to terminals: everything goes through here or through `cli::out`, and control characters are escaped.
+//! What is printed to terminals: everything goes through here or through `cli::out`, and control characters are
+//! escaped.
 
 use ottla_wire::explain::{escape_line, escape_lines};
 use std::sync::mpsc;
@@ -12,8 +13,8 @@ pub(crate) fn say(text: impl AsRef<str>) {
     eprintln!("ottla: {}", escape_line(text.as_ref()));
 }
 
-/// Does the last output of a process on a thread of its own, and gives up after two seconds: standard output or error may be a
-/// pipe that nobody reads.
+/// Does the last output of a process on a thread of its own, and gives up after two seconds: standard output or error
+/// may be a pipe that nobody reads.
 pub(crate) fn last_output(output: impl FnOnce() + Send + 'static) {
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || {

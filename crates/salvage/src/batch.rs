@@ -6,7 +6,7 @@ use ottla_store::inspect::Folder;
 use ottla_types::record::{BatchAppended, BatchPlace, StoredBatch};
 use ottla_wire::batch::{Batch, BatchHeader};
 
-/// Compares a batch with its own checksum and with what its record says of it.
+/// Checks the checksum of a batch, and compares its header with the record that appended it.
 pub(crate) fn check_batch(record: &BatchAppended, bytes: &Bytes) -> Result<(), String> {
     let batch = Batch::only(bytes).map_err(|error| format!("the batch: {error}"))?;
     batch.check_crc().map_err(|error| format!("the batch: {error}"))?;
@@ -29,18 +29,19 @@ pub(crate) fn check_batch(record: &BatchAppended, bytes: &Bytes) -> Result<(), S
     }
 }
 
-/// Compares the start of a batch with what refers to it.
+/// Compares the header of a batch with the row of a snapshot that refers to it.
 pub(crate) fn check_reference(stored: &StoredBatch, size: u32, head: &[u8]) -> Result<(), String> {
     if head.is_empty() {
-        return Err("the file is missing or ends before".to_owned());
+        return Err("the file is missing or ends before this offset this offset".to_owned());
     }
     let header = BatchHeader::parse(head).map_err(|error| error.to_string())?;
     let found = (header.base_offset, header.last_offset(), header.size());
     let wanted = (stored.base_offset.0, stored.last_offset.0, size as usize);
-    if found == wanted { Ok(()) } else { Err("another batch lies here".to_owned()) }
+    if found == wanted { Ok(()) } else { Err("another batch is here".to_owned()) }
 }
 
-/// The bytes of a batch in the log, none for a marker; or that they are not what they should be.
+/// Reads a batch of the log; none for a marker. The inner error means that another batch is there or that it is
+/// damaged.
 pub(crate) fn read(folder: &Folder, stored: &StoredBatch) -> Result<Result<Option<Batch>, ()>, OpenError> {
     let BatchPlace::Log { position, size } = stored.place else { return Ok(Ok(None)) };
     let bytes = Bytes::from(folder.read(position.0, size as usize)?);

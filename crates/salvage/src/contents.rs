@@ -1,4 +1,4 @@
-//! Everything in a folder but its runs, in order: headers, entries, padding, damage.
+//! Everything in a folder except its runs, in order: headers, entries, padding, damage.
 
 use bytes::Bytes;
 use ottla_layout::explain::{self, Piece};
@@ -35,13 +35,13 @@ pub enum Item {
 /// A header.
 #[derive(Debug)]
 pub struct Header {
-    /// Which header, and what it says.
+    /// Which header it is, with what its fields mean.
     pub kind: HeaderKind,
     /// Where it begins.
     pub location: Location,
     /// Its fields.
     pub fields: Vec<Piece>,
-    /// The bytes from its beginning, which may go on behind it.
+    /// The bytes from its beginning, which may continue after it.
     pub bytes: Bytes,
 }
 
@@ -52,7 +52,7 @@ pub enum HeaderKind {
     Identity(Identity),
     /// The header of a snapshot.
     Snapshot {
-        /// Position of the log that it was begun at.
+        /// Position of the log at which the snapshot began.
         position: u64,
     },
     /// The header of a chunk of a snapshot.
@@ -99,12 +99,12 @@ pub struct LogEnd {
     pub location: Location,
     /// The same as a position of the log.
     pub position: u64,
-    /// What the torn group behind it looks like, if there is one: a crash interrupted its write, it was never
+    /// What is wrong with the torn group after it, if there is one: a crash interrupted its write, and it was never
     /// acknowledged.
     pub torn: Option<String>,
 }
 
-/// Gives everything in a folder but its runs to `sink`: the identity, the snapshots, oldest first, and the log.
+/// Calls `sink` with everything in a folder except its runs: the identity, the snapshots, oldest first, and the log.
 ///
 /// # Errors
 /// The medium fails, or what `sink` returns.

@@ -62,7 +62,7 @@ impl Damage {
         }
     }
 
-    /// What is wrong with a run, or that the medium failed. `file` is where an error lies that names no file.
+    /// The damage of a run, or that the medium failed. `file` is reported for errors that name no file.
     pub(crate) fn of_run(file: &str, error: RunError) -> Result<Damage, SalvageError> {
         match error {
             RunError::Medium { .. } => Err(SalvageError::Run(error)),

@@ -1,4 +1,4 @@
-//! Which offsets of a partition came back, and so which did not.
+//! Finds lost offsets: follows the offsets of each partition while the log is replayed.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,23 @@ use ottla_core::partition::Partitions;
 use ottla_types::record::{CatalogRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord};
 use ottla_types::{Offset, TopicPartition};
 
-/// Offsets from the first to the last, both lost.
+/// The first and the last of consecutive lost offsets.
 pub type OffsetRange = (i64, i64);
 
-/// Follows every partition from record to record. Where the next batch does not begin at the next offset, records are lost.
+/// The offset that each partition expects next, and the offsets lost so far. If a batch begins above the expected
+/// offset, the offsets between are lost.
 #[derive(Debug, Default)]
 pub(crate) struct LostOffsets {
     next: BTreeMap<TopicPartition, i64>,
     lost: BTreeMap<TopicPartition, Vec<OffsetRange>>,
-    /// The highest offset that a group committed: there was something before it.
+    /// The highest offset that a group committed in each partition: records existed before it.
     committed: BTreeMap<TopicPartition, i64>,
-    /// Batches of topics that nothing tells of.
+    /// Batches of topics whose creation was not replayed.
     unknown_topics: BTreeMap<TopicPartition, Vec<OffsetRange>>,
 }
 
 impl LostOffsets {
-    /// A row of a snapshot.
+    /// Takes in a row of a snapshot.
     pub(crate) fn restore(&mut self, row: &LogRecord) {
         match row {
             LogRecord::Partitions(PartitionRecord::PartitionRestored(row)) => {
@@ -39,7 +40,7 @@ impl LostOffsets {
         *highest = (*highest).max(offset.0);
     }
 
-    /// A record of the log.
+    /// Takes in a record of the log.
     pub(crate) fn apply(&mut self, record: &LogRecord) {
         match record {
             LogRecord::Catalog(CatalogRecord::TopicCreated(created)) => {
@@ -98,7 +99,7 @@ impl LostOffsets {
         self.next.get(&at).copied()
     }
 
-    /// Offsets that are lost although something tells of them.
+    /// Adds lost offsets that a damaged entry mentions.
     pub(crate) fn add(&mut self, at: TopicPartition, range: OffsetRange) {
         self.lost.entry(at).or_default().push(range);
         if let Some(next) = self.next.get_mut(&at) {
@@ -106,7 +107,8 @@ impl LostOffsets {
         }
     }
 
-    /// Takes what groups committed as a sign of what was there: partitions and the offsets that their next records take.
+    /// The offset that the next record of each partition takes. Records below a committed offset that were not replayed
+    /// are lost.
     pub(crate) fn next_offsets(&mut self) -> BTreeMap<TopicPartition, i64> {
         for (at, committed) in std::mem::take(&mut self.committed) {
             if let Some(next) = self.next(at).filter(|next| *next < committed) {
@@ -116,14 +118,13 @@ impl LostOffsets {
         self.next.clone()
     }
 
-    /// What is lost of each partition that there is, without what nobody could read any more; and of topics that nothing
-    /// tells of.
+    /// The lost offsets of each partition, from its log start on, and those of unknown topics.
     pub(crate) fn into_ranges(
         mut self,
         partitions: &Partitions,
     ) -> BTreeMap<TopicPartition, Vec<OffsetRange>> {
         for (at, ranges) in self.unknown_topics {
-            // A partition of a snapshot that is read back in pieces becomes known after its records.
+            // With a snapshot in several chunks, a partition can become known after its records.
             if partitions.get(at).is_none() {
                 self.lost.entry(at).or_default().extend(ranges);
             }
@@ -136,7 +137,7 @@ impl LostOffsets {
     }
 }
 
-/// Ranges in order, those that touch as one, without what lies before `start`.
+/// Sorts ranges, merges adjacent ones, and cuts off what is before `start`.
 fn merge(mut ranges: Vec<OffsetRange>, start: i64) -> Vec<OffsetRange> {
     ranges.sort_unstable();
     let mut merged: Vec<OffsetRange> = Vec::new();

@@ -1,4 +1,4 @@
-//! The names of topics, as the folder itself tells them.
+//! Names of topics, from the records and rows of the folder itself.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,29 @@ use ottla_types::record::{CatalogRecord, LogRecord};
 use ottla_types::{TopicId, TopicPartition};
 use ottla_wire::Uuid;
 
-/// Topics that were met so far, deleted ones too.
+/// Names of the topics seen so far, deleted topics included.
 #[derive(Debug, Default)]
 pub struct Names(BTreeMap<TopicId, String>);
 
 impl Names {
-    /// Takes in a record or a row, which may tell of a topic.
+    /// Takes in a record of the log or a row of a snapshot.
     pub fn learn(&mut self, record: &LogRecord) {
         if let LogRecord::Catalog(CatalogRecord::TopicCreated(created)) = record {
             self.0.insert(created.id, created.name.clone());
         }
     }
 
-    /// The name of a topic; its id if that is not known.
+    /// The name of a topic; its id if the name is not known.
     pub fn topic(&self, id: TopicId) -> String {
         self.0.get(&id).cloned().unwrap_or_else(|| Uuid(id.0).to_string())
     }
 
-    /// Topic and number.
+    /// A partition as `topic-number`.
     pub fn partition(&self, at: TopicPartition) -> String {
         format!("{}-{}", self.topic(at.topic), at.partition)
     }
 
-    /// True if this is what the topic is called, by name or by id.
+    /// True if this is the name or the id of the topic.
     pub fn is(&self, id: TopicId, name: &str) -> bool {
         self.0.get(&id).is_some_and(|known| known == name) || Uuid(id.0).to_string() == name
     }

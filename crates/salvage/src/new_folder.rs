@@ -1,7 +1,8 @@
-//! A new folder out of what is remaining of an old one.
+//! Writes what remains of an old folder into a new one.
 //!
-//! The new log begins with the batches that are remaining, each with its offsets as they were. Behind them it has the state as rows of a
-//! snapshot have it, so that replay from the beginning gives all of it: what refers to a batch refers to its new place.
+//! The new log begins with the readable batches, which keep their offsets. After them it has the state as rows of a
+//! snapshot, so that replay from the beginning gives the whole state. The rows refer to the batches at their new
+//! positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,12 +23,12 @@ use crate::SalvageError;
 use crate::batch::read;
 use crate::remaining::Remaining;
 
-/// Batches in a row: a row must fit into half a segment, however small.
+/// Batches in one row of a snapshot: a row must fit into half of the smallest segment.
 const MAX_ROW_BATCHES: usize = 256;
-/// Bytes that are appended before they are made durable.
+/// Bytes that are appended between two flushes.
 const FLUSH_EVERY: u64 = 8 << 20;
 
-/// Writes what is remaining into `to`, a folder that must be new or empty.
+/// Writes what remains of a folder into `to`, a folder that must be new or empty.
 ///
 /// # Errors
 /// `to` is not empty or cannot be written, or the old folder cannot be read.
@@ -37,7 +38,7 @@ pub fn write_folder(folder: &Folder, remaining: &Remaining, to: &Path) -> Result
     let options = Options {
         shard: identity.shard,
         segment_size: identity.geometry.segment_size(),
-        // Runs repeat it.
+        // The headers of the copied runs have it.
         log_id: Some(identity.log_id),
         threads: false,
         recent: 0,
@@ -79,7 +80,7 @@ pub fn write_folder(folder: &Folder, remaining: &Remaining, to: &Path) -> Result
     writer.log.close().map_err(write_error)
 }
 
-/// Runs of which something can be taken over as it is.
+/// Runs with a part that can be copied as it is.
 fn whole_runs(remaining: &Remaining) -> BTreeSet<u64> {
     let partitions = remaining.shard.partitions().iter();
     let parts = partitions.flat_map(|(at, partition)| partition.parts().iter().map(move |part| (at, part)));
@@ -98,10 +99,10 @@ fn write_error(failure: LogFailure) -> SalvageError {
     SalvageError::Write(failure.into())
 }
 
-/// Where the batches of a partition are now, by their first offset.
+/// Positions of the batches in the new log, by partition and first offset.
 type NewPositions = BTreeMap<(TopicPartition, Offset), LogPosition>;
 
-/// What parts that were not whole have become: nothing if nothing was remaining.
+/// The parts that replace damaged ones, by partition and first offset; `None` if no batch could be read.
 type RewrittenParts = BTreeMap<(TopicPartition, Offset), Option<RunPart>>;
 
 struct Writer<'f> {
@@ -136,7 +137,7 @@ impl Writer<'_> {
         Ok(positions)
     }
 
-    /// Writes what is remaining of parts that are not whole into new runs, one for each old one.
+    /// Writes the readable batches of damaged parts into new runs, one for each old run.
     fn parts(&mut self, remaining: &Remaining) -> Result<RewrittenParts, SalvageError> {
         let mut bad: BTreeMap<u64, Vec<(TopicPartition, RunPart)>> = BTreeMap::new();
         for (at, partition) in remaining.shard.partitions().iter() {
@@ -171,7 +172,7 @@ impl Writer<'_> {
         run.finish().map(drop)
     }
 
-    /// Appends a record; returns where its batch is, if it has one.
+    /// Appends a record; returns the position of its batch, or of the record if it has no batch.
     fn append(&mut self, record: &LogRecord) -> Result<LogPosition, SalvageError> {
         let appended = self.log.append(record).map_err(|error| SalvageError::Write(error.into()))?;
         self.unflushed += appended.end.0 - appended.position.0;
@@ -183,7 +184,7 @@ impl Writer<'_> {
     }
 }
 
-/// The record that brings a stored batch into the log.
+/// The record that appends a stored batch to the new log.
 fn record(
     partition: TopicPartition,
     header: &BatchHeader,
@@ -211,7 +212,8 @@ fn record(
     BatchAppended { partition, base_offset, leader_epoch, at, summary, payload }
 }
 
-/// Positions that rank offsets (T-185) as small numbers in the same order: whatever the new log adds ranks higher.
+/// The positions by which committed offsets are ordered (T-185), mapped to small numbers in the same order, so that
+/// every position of the new log is higher.
 fn ranks(rows: &[LogRecord]) -> BTreeMap<LogPosition, LogPosition> {
     let mut positions = BTreeMap::new();
     for row in rows {
@@ -226,7 +228,7 @@ fn ranks(rows: &[LogRecord]) -> BTreeMap<LogPosition, LogPosition> {
     ranked.map(|(position, rank)| (position, LogPosition(rank))).collect()
 }
 
-/// A row with its batches where they are now, without those that are lost.
+/// A row with the new positions of its batches, without lost batches.
 fn relocated(
     row: LogRecord,
     positions: &NewPositions,
@@ -262,7 +264,7 @@ fn relocated(
             row.offsets.iter_mut().for_each(|(_, _, position)| rank(position));
             vec![LogRecord::Offsets(OffsetRecord::StagedRestored(row))]
         }
-        // It has a meaning between the pieces of a snapshot only.
+        // It only separates the chunks of a snapshot.
         LogRecord::SnapshotReached(_) => Vec::new(),
         row => vec![row],
     }

@@ -1,4 +1,5 @@
-//! What remains of a damaged log: the state that its whole records make, and which batches of it can be read.
+//! Replays a damaged log: the state that its intact entries make, the batches that can be read, and the offsets that
+//! are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +25,12 @@ pub struct Remaining {
     pub names: Names,
     /// Offsets that are lost, by partition.
     pub lost: BTreeMap<TopicPartition, Vec<OffsetRange>>,
-    /// Entries of damaged groups whose kind can be read and that were left out, because nothing proves them: how many of each kind.
+    /// Entries of damaged groups whose kind can be read and that were left out, because nothing proves them: how many
+    /// of each kind.
     pub dropped: BTreeMap<&'static str, u64>,
     /// How many batches of damaged groups were kept, because their own checksums prove them.
     pub rescued: u64,
-    /// How many damaged_ranges of the log are damaged.
+    /// How many ranges of the log are damaged.
     pub damaged_ranges: u64,
     /// Why snapshots or other files cannot be read.
     pub unread: Vec<String>,
@@ -122,7 +124,7 @@ struct Recovery<'f> {
     unread: Vec<String>,
 }
 
-/// The state that what is left of a log makes, without a look at the batches.
+/// The state that the intact entries of a log make. Its batches are not read.
 pub(crate) fn state(folder: &Folder) -> Result<Shard, SalvageError> {
     Ok(Recovery::of(folder)?.shard)
 }
@@ -174,7 +176,8 @@ impl<'f> Recovery<'f> {
         self.shard.apply(Applied { position: at.position, payload }, record);
     }
 
-    /// Takes an entry of a damaged group if it is a batch that its own checksum and its place in the partition prove.
+    /// Applies an entry of a damaged group if it is a batch with a valid checksum that begins at the next offset of its
+    /// partition.
     fn recover_entry(&mut self, position: u64, entry: Vec<u8>) {
         let entry = Bytes::from(entry);
         let decoded = decode(&entry).ok();
@@ -210,7 +213,7 @@ impl<'f> Recovery<'f> {
         self.apply(at, &record);
     }
 
-    /// Markers that nothing proves are left out, and yet they took the offsets that follow.
+    /// Adds the offsets of a marker that is left out: it took the next offset of its partition.
     fn lose_markers(&mut self, record: &LogRecord) {
         let places = match record {
             LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => ended.partitions.clone(),
@@ -226,18 +229,18 @@ impl<'f> Recovery<'f> {
         }
     }
 
-    /// A batch that is spoiled still tells which offsets it had: its record says that it follows the one before, and at least one of
-    /// base offset and number is the same in its own header.
+    /// Adds the offsets of a damaged batch: its record says that it begins at the next offset, and its own header
+    /// agrees in the base offset or in the number of records.
     fn lose_batch(&mut self, batch: &BatchAppended, bytes: &[u8]) {
         let (base, delta) = (batch.base_offset.0, batch.summary.last_offset_delta);
-        let told = BatchHeader::parse(bytes)
+        let is_plausible = BatchHeader::parse(bytes)
             .is_ok_and(|header| header.base_offset == base || header.last_offset_delta == delta);
-        if told && delta >= 0 {
+        if is_plausible && delta >= 0 {
             self.lost_offsets.add(batch.partition, (base, base + i64::from(delta)));
         }
     }
 
-    /// Looks at every batch that the state refers to.
+    /// Reads every batch that the state refers to; returns those that cannot be read.
     fn unreadable(&mut self) -> Result<BTreeSet<(TopicPartition, Offset)>, SalvageError> {
         let mut found = BTreeSet::new();
         for (at, partition) in self.shard.partitions().iter() {
@@ -251,7 +254,7 @@ impl<'f> Recovery<'f> {
         Ok(found)
     }
 
-    /// Looks at every part that the state refers to.
+    /// Reads every part that the state refers to; returns those that are damaged.
     fn bad_parts(&mut self) -> Result<BTreeSet<(TopicPartition, Offset)>, SalvageError> {
         let runs = self.folder.runs();
         let tables = runs.list().into_iter().map(|run| (run, runs.parts(run).is_ok()));

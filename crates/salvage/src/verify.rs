@@ -1,4 +1,4 @@
-//! Checks every checksum of a folder, and what a start would make of it.
+//! Checks every checksum of a folder, and what a start of the broker would do with it.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub struct Checked {
     pub parts: usize,
 }
 
-/// Something worth knowing that is no damage.
+/// An observation that is no damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// What it is about.
@@ -48,9 +48,9 @@ pub struct Report {
     pub checked: Checked,
     /// What is damaged.
     pub faults: Vec<Damage>,
-    /// What is worth knowing besides.
+    /// Observations that are no damage.
     pub notes: Vec<Note>,
-    /// What a start would do: recover so much, or refuse.
+    /// What a start would recover, or why it would refuse.
     pub start: Result<Recovered, OpenError>,
 }
 
@@ -65,7 +65,8 @@ struct Findings {
     missing: BTreeSet<u64>,
 }
 
-/// Checks every checksum in a folder, and what a start would make of it. Nothing in it is changed.
+/// Checks every checksum of a folder, and what a start of the broker would do with it. Nothing in the folder is
+/// changed.
 ///
 /// # Errors
 /// The medium fails.
@@ -91,7 +92,7 @@ fn check(folder: &Folder) -> Result<Findings, SalvageError> {
     findings.references(folder)?;
     findings.runs(folder)?;
     for name in folder.temporary() {
-        findings.note(Location::new(name, 0), "half written, a start removes it");
+        findings.note(Location::new(name, 0), "incomplete, a start removes it");
     }
     Ok(findings)
 }
@@ -179,16 +180,16 @@ impl Findings {
         self.zeros(name, bytes, group.header.len() as usize, offset);
     }
 
-    /// What pads a block is zero; no checksum covers it.
+    /// Reports padding that is not zero: no checksum covers it.
     fn zeros(&mut self, name: &str, bytes: &[u8], from: usize, base: u64) {
         let padding = bytes.get(from..).unwrap_or_default();
         if let Some(at) = padding.iter().position(|byte| *byte != 0) {
-            let reason = "the padding is not zero here, which harms nothing";
+            let reason = "the padding is not zero here, which has no effect";
             self.fault(name, base + (from + at) as u64, reason);
         }
     }
 
-    /// Checks that what the newest whole snapshot refers to is where it says.
+    /// Checks that the batches that the newest intact snapshot refers to are at their positions.
     fn references(&mut self, folder: &Folder) -> Result<(), SalvageError> {
         let whole = |position: &u64| {
             let name = Folder::snapshot_name(*position);
@@ -217,7 +218,7 @@ impl Findings {
             if let Err(reason) = check_reference(batch, size, &head) {
                 let offsets = format!("{} to {}", batch.base_offset.0, batch.last_offset.0);
                 let partition = self.names.partition(row.partition);
-                let reason = format!("offsets {offsets} of {partition} should lie here: {reason}");
+                let reason = format!("offsets {offsets} of {partition} should be here: {reason}");
                 let location = Location::in_log(folder.identity().geometry, position.0);
                 self.faults.push(Damage::new(location, reason));
             }
@@ -225,7 +226,7 @@ impl Findings {
         Ok(())
     }
 
-    /// Checks the runs, and in them the parts that are still referred to: of others the room may have been given back.
+    /// Checks the runs, and in them the parts that the log refers to. The space of other parts may have been freed.
     fn runs(&mut self, folder: &Folder) -> Result<(), SalvageError> {
         let shard = state(folder)?;
         let runs = folder.runs();
@@ -254,11 +255,7 @@ impl Findings {
             }
         }
         for run in self.missing.clone() {
-            self.fault(
-                &Folder::run_name(run),
-                0,
-                "the file is missing, and it has data that is nowhere else",
-            );
+            self.fault(&Folder::run_name(run), 0, "the file is missing, and its data is nowhere else");
         }
         Ok(())
     }
@@ -271,7 +268,7 @@ impl Findings {
         Ok(())
     }
 
-    /// What a start would do: replay, and then look for the runs that the state refers to.
+    /// What a start would do: replay the log, then require the runs that the state refers to.
     fn start(&self, folder: &Folder) -> Result<Recovered, OpenError> {
         let recovered = folder.start(&mut |_| {})?;
         match self.missing.first() {

@@ -13,9 +13,10 @@ use super::out::Out;
 
 /// List every API: number, name, versions, header versions, what this broker serves, smallest frames.
 ///
-/// FLEXIBLE is the first version with compact lengths and tagged fields. HEADERS are the versions of the request's and the
-/// response's header, REQUEST and RESPONSE BYTES the sizes of the smallest frames, size prefix included, all at the version AT: the
-/// highest stable one. SERVED are the versions that this broker answers. `--json` has headers and sizes of every version.
+/// FLEXIBLE is the first version with compact lengths and tagged fields. HEADERS are the versions of the request's and
+/// the response's header, REQUEST and RESPONSE BYTES the sizes of the smallest frames, size prefix included, all at the
+/// version AT: the highest stable one. SERVED are the versions that this broker answers. `--json` has headers and sizes
+/// of every version.
 #[derive(Args)]
 pub(crate) struct Apis {
     /// Print JSON instead of aligned text.

@@ -42,8 +42,8 @@ pub(crate) struct Consume {
     /// End when everything has been read that was there.
     #[arg(short, long)]
     exit_at_end: bool,
-    /// Print each record by this pattern: %t topic, %p partition, %o offset, %k key, %s value, %h headers, %T timestamp;
-    /// \n, \t and \xNN as usual.
+    /// Print each record by this pattern: %t topic, %p partition, %o offset, %k key, %s value, %h headers, %T
+    /// timestamp; \n, \t and \xNN as usual.
     #[arg(short, long, value_name = "PATTERN", default_value = format::DEFAULT)]
     format: Pattern,
 }

@@ -30,9 +30,9 @@ use super::tap::show::Show;
 
 /// Decode frames: hex, base64, the bytes themselves or a capture file become trees, JSON or lines.
 ///
-/// A stream of frames is split. Requests say what they are; a response is known by the correlation id of a request before it, or
-/// by --api, --version and --response. A frame that is not as it should be is shown up to the fault, and the fault says at which byte and
-/// in which field, what was expected and what was found; the exit status is then 3.
+/// A stream of frames is split. Requests say what they are; a response is known by the correlation id of a request
+/// before it, or by --api, --version and --response. A frame that is not as it should be is shown up to the fault, and
+/// the fault says at which byte and in which field, what was expected and what was found; the exit status is then 3.
 #[derive(Args)]
 pub(crate) struct Decode {
     /// The file; standard input unless given, or if `-`.
@@ -52,8 +52,8 @@ pub(crate) struct Decode {
     /// Of a capture file: the port of the broker, where the packets do not tell client and broker apart.
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Of a capture file: show only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *.
-    /// The same key twice means either, different keys mean both.
+    /// Of a capture file: show only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name
+    /// may end in *. The same key twice means either, different keys mean both.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',')]
     filter: Vec<Filter>,
     #[command(flatten)]

@@ -20,10 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Watch a small exactly-once pipeline at work.
 ///
-/// It reads orders and writes a receipt for each. The receipts, and the offset up to which orders were read, go into one
-/// transaction: both count, or neither does. The demo shows an open transaction, a commit, an abort and the retry, and each time
-/// what a read_committed reader sees, what a read_uncommitted reader sees, and where the group would continue. It fails if the
-/// broker shows anything else. Topics and group have fresh names in every run and are deleted at the end.
+/// It reads orders and writes a receipt for each. The receipts, and the offset up to which orders were read, go into
+/// one transaction: both count, or neither does. The demo shows an open transaction, a commit, an abort and the retry,
+/// and each time what a read_committed reader sees, what a read_uncommitted reader sees, and where the group would
+/// continue. It fails if the broker shows anything else. Topics and group have fresh names in every run and are deleted
+/// at the end.
 #[derive(Args)]
 pub(crate) struct Demo {
     #[command(flatten)]

@@ -19,12 +19,13 @@ use super::schemas::{SchemaFiles, find};
 
 /// Encode a message: JSON on standard input becomes the frame that a client or broker would send.
 ///
-/// Field names are those of the schema with a small first letter, as `ottla decode --json` prints them; what is left out has its
-/// default. A whole frame as `ottla decode --json` prints it is taken too: its message is under `body`, and correlationId and clientId
-/// are kept.
+/// Field names are those of the schema with a small first letter, as `ottla decode --json` prints them; what is left
+/// out has its default. A whole frame as `ottla decode --json` prints it is taken too: its message is under `body`, and
+/// correlationId and clientId are kept.
 #[derive(Args)]
 pub(crate) struct Encode {
-    /// Name of the API, with or without Request or Response behind it; its number; or another message, which has no frame.
+    /// Name of the API, with or without Request or Response behind it; its number; or another message, which has no
+    /// frame.
     name: String,
     /// The version; the highest stable one unless given.
     #[arg(long, value_name = "N")]

@@ -21,8 +21,8 @@ use super::schemas::{SchemaFiles, find};
 
 /// Show an API byte by byte: its smallest request and response as a grid and as a tree, and its schema.
 ///
-/// Without --version the highest stable version, without --request or --response both sides. One side with one of --bytes, --tree
-/// and --schema prints that part alone, without headings.
+/// Without --version the highest stable version, without --request or --response both sides. One side with one of
+/// --bytes, --tree and --schema prints that part alone, without headings.
 #[derive(Args)]
 pub(crate) struct Explain {
     /// Name of the API, with or without Request or Response behind it, in any case; its number; or another message.

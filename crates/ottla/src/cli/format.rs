@@ -88,8 +88,8 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> Result<u8, String> {
 }
 
 impl Pattern {
-    /// The record as bytes. What is missing prints as nothing. With `escape`, control characters of the record are escaped;
-    /// those of the pattern stay.
+    /// The record as bytes. What is missing prints as nothing. With `escape`, control characters of the record are
+    /// escaped; those of the pattern stay.
     pub(super) fn print(&self, record: &Consumed, escape: bool) -> Vec<u8> {
         let mut out = Vec::new();
         for piece in &self.0 {

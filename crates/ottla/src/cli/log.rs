@@ -1,6 +1,7 @@
 //! `ottla log`: the data folder of a broker that does not run, shown, verified, salvaged.
 //!
-//! The folder is locked as a broker locks it, so a running broker refuses these commands, and they keep one from starting.
+//! The folder is locked as a broker locks it, so a running broker refuses these commands, and they keep one from
+//! starting.
 
 mod dump;
 mod filter;
@@ -19,7 +20,7 @@ use ottla_salvage::{Damage, Folder};
 use super::failure::Failure;
 use super::out::Out;
 
-/// Look at the data folder of a stopped broker: show it, verify it, save what is left of it.
+/// Show, verify and salvage the data folder of a stopped broker.
 #[derive(Args)]
 pub(crate) struct Log {
     #[command(subcommand)]
@@ -43,22 +44,22 @@ impl Log {
     }
 }
 
-/// Which folder.
+/// The folder.
 #[derive(Args)]
 struct Target {
-    /// The data folder, of a broker that does not run.
+    /// The data folder of a stopped broker.
     #[arg(value_name = "FOLDER", env = "OTTLA_DATA", default_value = "ottla-data")]
     folder: PathBuf,
 }
 
 impl Target {
-    /// Locks the folder and looks at it. Nothing in it is changed.
+    /// Locks the folder. Nothing in it is changed.
     fn open(&self) -> Result<Folder, Failure> {
         Ok(ottla_salvage::open(&self.folder)?)
     }
 }
 
-/// A place in a file, as every line of these commands names it.
+/// A location in a file, as every line of these commands begins with it.
 fn place(file: &str, offset: u64) -> String {
     format!("{file}:0x{offset:08x}")
 }
@@ -67,7 +68,7 @@ fn place(file: &str, offset: u64) -> String {
 fn damage_text(damage: &Damage) -> String {
     let mut text = damage.reason.clone();
     if let Some(location) = &damage.resumes {
-        text += &format!("; the log goes on at {location}");
+        text += &format!("; the log continues at {location}");
     }
     if let Some(groups) = damage.missing_groups {
         let groups = usize::try_from(groups).unwrap_or(usize::MAX);

@@ -23,7 +23,8 @@ impl Out {
         writeln!(self.to, "{}", escape_line(text.as_ref()))
     }
 
-    /// Prints text with its own line ends, other control characters escaped. Line ends in values must be escaped already.
+    /// Prints text with its own line ends, other control characters escaped. Line ends in values must be escaped
+    /// already.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         self.to.write_all(escape_lines(text).as_bytes())
     }

@@ -20,8 +20,9 @@ const LINES_AT_ONCE: usize = 5_000;
 
 /// Send lines from standard input, each as one record.
 ///
-/// Every record is acknowledged by all replicas before the command ends, and none is doubled when an answer is lost. With a
-/// transactional id all lines form one transaction: readers see all of them when the input ends, or none if it fails.
+/// Every record is acknowledged by all replicas before the command ends, and none is doubled when an answer is lost.
+/// With a transactional id all lines form one transaction: readers see all of them when the input ends, or none if it
+/// fails.
 #[derive(Args)]
 pub(crate) struct Produce {
     #[command(flatten)]

@@ -16,8 +16,8 @@ const IN_JAR: &str = "common/message/";
 /// Which tables to look with.
 #[derive(Args)]
 pub(super) struct SchemaFiles {
-    /// Schemas in the place of the built-in ones: a file, a folder of .json files, or a kafka-clients jar; may be repeated.
-    /// Messages that they do not name stay as they are built in.
+    /// Schemas in the place of the built-in ones: a file, a folder of .json files, or a kafka-clients jar; may be
+    /// repeated. Messages that they do not name stay as they are built in.
     #[arg(long, value_name = "FILE|FOLDER|JAR")]
     schemas: Vec<PathBuf>,
 }

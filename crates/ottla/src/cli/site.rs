@@ -12,8 +12,8 @@ use super::schemas::SchemaFiles;
 
 /// Write the reference as static pages: every API at every version, error codes, other messages.
 ///
-/// The pages link to each other alone and work from a folder or any web server, without JavaScript too. A running broker shows the
-/// same at its HTTP address.
+/// The pages link to each other alone and work from a folder or any web server, without JavaScript too. A running
+/// broker shows the same at its HTTP address.
 #[derive(Args)]
 pub(crate) struct WriteSite {
     /// The folder; made if it is not there. Files of the same names are overwritten, others left alone.

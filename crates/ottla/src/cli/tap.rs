@@ -25,9 +25,9 @@ use summary::Summary;
 
 /// Stand between clients and a cluster, and show every frame that passes.
 ///
-/// Point clients at the address of --listen. Answers that name brokers get this address instead, with the next free port for each
-/// further broker, so the whole cluster stays behind the tap; all else passes as it is, and is shown as the broker sent it. Ctrl-C ends
-/// it with a table of what has passed.
+/// Point clients at the address of --listen. Answers that name brokers get this address instead, with the next free
+/// port for each further broker, so the whole cluster stays behind the tap; all else passes as it is, and is shown as
+/// the broker sent it. Ctrl-C ends it with a table of what has passed.
 #[derive(Args)]
 pub(crate) struct Tap {
     /// Where clients connect; port 0 takes a free one. Further brokers get the next free ports.
@@ -36,8 +36,8 @@ pub(crate) struct Tap {
     /// A broker of the cluster; the others are found by its answers.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     to: String,
-    /// Show only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *. The same key twice
-    /// means either, different keys mean both.
+    /// Show only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *. The
+    /// same key twice means either, different keys mean both.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',')]
     filter: Vec<Filter>,
     /// Show each frame as a tree, every byte explained.

@@ -113,8 +113,8 @@ struct Alter {
 
 /// Show where each partition begins and ends.
 ///
-/// EARLIEST is the first offset that can be read, LATEST the one the next record gets. STABLE is how far a read_committed
-/// reader gets: it lies before LATEST while a transaction is open.
+/// EARLIEST is the first offset that can be read, LATEST the one the next record gets. STABLE is how far a
+/// read_committed reader gets: it lies before LATEST while a transaction is open.
 #[derive(Args)]
 struct Offsets {
     /// Name of the topic.

@@ -38,8 +38,8 @@ enum Command {
     },
     /// Show who writes to a topic idempotently or in transactions, partition by partition.
     ///
-    /// TXN-START is the first offset of a producer's open transaction. One that stays open for long holds up read_committed
-    /// readers; `ottla txn abort` ends it.
+    /// TXN-START is the first offset of a producer's open transaction. One that stays open for long holds up
+    /// read_committed readers; `ottla txn abort` ends it.
     Producers {
         /// Name of the topic.
         topic: String,
@@ -55,7 +55,8 @@ enum Command {
 /// List transactional ids with their state.
 #[derive(Args)]
 struct List {
-    /// Only ids in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort; may be repeated.
+    /// Only ids in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort; may be
+    /// repeated.
     #[arg(long)]
     state: Vec<String>,
 }

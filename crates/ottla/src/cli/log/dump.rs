@@ -8,15 +8,15 @@ use ottla_types::record::{LogRecord, PartitionRecord};
 use serde_json::{Map, Value, json};
 
 use super::filter::Filter;
-use super::tree::{Stretch, Tree, hex};
+use super::tree::{FileRange, Tree, hex};
 use super::{Target, damage_text, json as as_json, line};
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 
 /// Show what a data folder holds: identity, snapshots, segments, groups and every entry.
 ///
-/// A line each unless asked for otherwise, with file and offset in front. What is damaged is said, and reading goes on behind it;
-/// the exit status is then 1, and 2 if the folder cannot be read at all.
+/// Each is one line by default, beginning with file and offset. Damage is reported and reading continues after it; the
+/// exit status is then 1. It is 2 if the folder cannot be read at all.
 #[derive(Args)]
 pub(super) struct Dump {
     #[command(flatten)]
@@ -31,16 +31,16 @@ pub(super) struct Dump {
 #[derive(Args)]
 #[group(multiple = false)]
 pub(super) struct Show {
-    /// A tree each: every byte in a named field with its offset in the file.
+    /// Show a tree for each: every byte in a named field with its offset in the file.
     #[arg(long)]
     tree: bool,
-    /// The bytes of each entry below its line.
+    /// Show the bytes of each entry below its line.
     #[arg(long)]
     hex: bool,
-    /// The records of each batch below its line.
+    /// Show the records of each batch below its line.
     #[arg(long)]
     pub(super) records: bool,
-    /// A JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -102,7 +102,7 @@ impl Printer<'_> {
         if self.show.tree {
             let size = header.fields.iter().map(|piece| piece.size as u64).sum();
             let mut tree = Tree::default();
-            tree.row(0, [word, "", &text], Stretch { at: *at, size }, file);
+            tree.row(0, [word, "", &text], FileRange { at: *at, size }, file);
             tree.pieces(1, &header.fields, (*at, &header.bytes), &self.names);
             return Ok(self.out.text(&tree.text())?);
         }
@@ -120,13 +120,13 @@ impl Printer<'_> {
         Ok(self.out.line(format!("{}  damaged: {text}", damage.location))?)
     }
 
-    /// The zeros behind a group are bytes as well.
+    /// In a tree every byte is shown, the zeros after a group too.
     fn padding(&mut self, location: &Location, size: u64) -> Result<(), Failure> {
         if !self.show.tree || self.filter.is_set() {
             return Ok(());
         }
         let mut tree = Tree::default();
-        let at = Stretch { at: location.offset, size };
+        let at = FileRange { at: location.offset, size };
         tree.row(0, ["padding", "zeros", ""], at, &location.file);
         Ok(self.out.text(&tree.text())?)
     }
@@ -182,8 +182,8 @@ impl Printer<'_> {
         let mut tree = Tree::default();
         let (at, size) = (entry.location.offset, entry.bytes.len() as u64);
         let title = [entry_word(entry), kind(&entry.fields), ""];
-        tree.row(0, title, Stretch { at, size: size + 4 }, &entry.location.file);
-        tree.row(1, ["length", "u32", &size.to_string()], Stretch { at, size: 4 }, "bytes that follow");
+        tree.row(0, title, FileRange { at, size: size + 4 }, &entry.location.file);
+        tree.row(1, ["length", "u32", &size.to_string()], FileRange { at, size: 4 }, "bytes that follow");
         tree.pieces(1, &entry.fields, (at + 4, &entry.bytes), &self.names);
         Ok(self.out.text(&tree.text())?)
     }
@@ -199,7 +199,7 @@ impl Printer<'_> {
             return Ok(self.out.json_line(&shown.into())?);
         }
         let torn =
-            end.torn.as_ref().map_or(String::new(), |reason| format!("; behind it a torn group: {reason}"));
+            end.torn.as_ref().map_or(String::new(), |reason| format!("; after it a torn group: {reason}"));
         Ok(self.out.line(format!("{}  the log ends{torn}", end.location))?)
     }
 }

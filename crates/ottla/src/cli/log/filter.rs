@@ -7,16 +7,16 @@ use ottla_salvage::Names;
 use ottla_types::record::{LogRecord, PartitionRecord};
 use ottla_types::{Offset, TopicId, TopicPartition};
 
-/// Which entries are shown; all unless given.
+/// Which entries are shown; all by default.
 #[derive(Args)]
 pub(super) struct Filter {
-    /// Only entries that concern this topic, by name or id.
+    /// Only entries about this topic, given by name or id.
     #[arg(long, value_name = "NAME")]
     topic: Option<String>,
-    /// Only entries that concern this partition of --topic.
+    /// Only entries about this partition of --topic.
     #[arg(long, value_name = "N", requires = "topic")]
     partition: Option<i32>,
-    /// Of batches, markers and parts only those that reach to this offset of the partition.
+    /// Only batches, markers and parts whose last offset is at least this one.
     #[arg(long, value_name = "OFFSET", requires = "partition")]
     from: Option<i64>,
     /// Only this kind of entry, such as BatchAppended or TopicCreated; may be repeated.
@@ -33,12 +33,12 @@ fn kind(text: &str) -> Result<&'static str, String> {
 }
 
 impl Filter {
-    /// True if something is left out.
+    /// True if some entries are not shown.
     pub(super) fn is_set(&self) -> bool {
         self.topic.is_some() || !self.kind.is_empty()
     }
 
-    /// True if what reaches to that offset of a partition is shown, though it is no entry.
+    /// True if a part, or a batch of one, is shown that ends at this offset.
     pub(super) fn fits_part(&self, at: TopicPartition, last: Offset, names: &Names) -> bool {
         self.kind.is_empty()
             && self.topic.as_ref().is_none_or(|topic| names.is(at.topic, topic))
@@ -63,7 +63,7 @@ impl Filter {
     }
 }
 
-/// The topics, and partitions of them, that an entry names.
+/// The topics that an entry names, with the partition where it names one.
 fn concerned(pieces: &[Piece]) -> Vec<(TopicId, Option<i32>)> {
     let number = |piece: &Piece| match piece.said {
         Said::Number(number) => i32::try_from(number).ok(),
@@ -79,7 +79,7 @@ fn concerned(pieces: &[Piece]) -> Vec<(TopicId, Option<i32>)> {
     topics.collect()
 }
 
-/// The last offset that an entry has something about.
+/// The last offset that an entry is about, if it is about offsets.
 fn last_offset(record: &LogRecord) -> Option<i64> {
     Some(match record {
         LogRecord::Partitions(PartitionRecord::BatchAppended(batch)) => {

@@ -65,7 +65,7 @@ fn said(piece: &Piece, own: &[u8]) -> Value {
     }
 }
 
-/// A batch and its records; what keeps them from being read if anything does.
+/// A batch with its records, or with the reason why they cannot be read.
 fn batch(bytes: &Bytes) -> Value {
     let batch = match Batch::only(bytes) {
         Ok(batch) => batch,

@@ -9,24 +9,24 @@ use ottla_wire::Uuid;
 use ottla_wire::batch::{Batch, BatchHeader};
 use ottla_wire::explain::{quoted, shown, timestamp};
 
-/// Elements of a list that are shown.
+/// Elements of a list that a line shows.
 const SHOWN: usize = 6;
-/// What the records of a batch may take once they are decompressed.
+/// Bytes that the records of a batch may take when decompressed.
 pub(super) const CAP: usize = 64 << 20;
 
-/// The fields of an entry, without kind and version: `name=value`, and what lies in others in braces.
+/// The fields of an entry without kind and version, as `name=value`; fields inside another field stand in braces.
 pub(super) fn fields(pieces: &[Piece], names: &Names) -> String {
     let fields = siblings(pieces, 2, 0).into_iter().map(|id| field(pieces, id, names));
     fields.collect::<Vec<_>>().join(" ")
 }
 
-/// The pieces right below one, or all at depth 0 from `first` on.
+/// The pieces directly inside one.
 pub(super) fn children(pieces: &[Piece], id: usize) -> Vec<usize> {
     let depth = pieces.get(id).map_or(0, |piece| piece.depth);
     siblings(pieces, id + 1, depth + 1)
 }
 
-/// The pieces of a depth from `first` on, up to a shallower one.
+/// The pieces of a depth from `first` on, up to the first shallower one.
 pub(super) fn siblings(pieces: &[Piece], first: usize, depth: usize) -> Vec<usize> {
     let rest = pieces.iter().enumerate().skip(first);
     let inside = rest.take_while(|(_, piece)| piece.depth >= depth);
@@ -38,7 +38,7 @@ fn field(pieces: &[Piece], id: usize, names: &Names) -> String {
     format!("{name}={}", value(pieces, id, names))
 }
 
-/// What a piece says, with everything in it.
+/// The value of a piece, with all pieces in it.
 fn value(pieces: &[Piece], id: usize, names: &Names) -> String {
     let Some(piece) = pieces.get(id) else { return String::new() };
     let below = children(pieces, id);
@@ -75,7 +75,7 @@ fn value(pieces: &[Piece], id: usize, names: &Names) -> String {
     }
 }
 
-/// A time as a date; what is no date, such as a timeout, as it is.
+/// A time as a date, or as a number if it is no plausible date, such as a timeout.
 pub(super) fn time(millis: i64) -> String {
     const YEAR_2000: i64 = 946_684_800_000;
     let text = timestamp(millis);
@@ -86,7 +86,7 @@ pub(super) fn time(millis: i64) -> String {
     }
 }
 
-/// What a piece says by itself. `bytes` are the piece's own, where they are at hand.
+/// The value of a piece alone. `bytes` are its own bytes, or empty.
 pub(super) fn said(piece: &Piece, bytes: &[u8], names: &Names) -> String {
     match &piece.said {
         Said::Nothing => String::new(),
@@ -110,7 +110,7 @@ pub(super) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A batch: where it is, what is in it, whose it is.
+/// A batch: partition, offsets, sizes, producer.
 pub(super) fn batch(record: &BatchAppended, bytes: &[u8], names: &Names) -> String {
     let summary = &record.summary;
     let last = record.base_offset.plus(i64::from(summary.last_offset_delta));
@@ -142,7 +142,7 @@ pub(super) fn batch(record: &BatchAppended, bytes: &[u8], names: &Names) -> Stri
     text
 }
 
-/// The records of a batch, a line each, or what keeps them from being read.
+/// The records of a batch, one line each, or the reason why they cannot be read.
 pub(super) fn records(bytes: &Bytes) -> Vec<String> {
     let read = Batch::only(bytes).and_then(|batch| batch.records(CAP).map(|set| (*batch.header(), set)));
     let (header, set) = match read {

@@ -10,7 +10,8 @@ use super::place;
 use crate::cli::failure::Failure;
 
 impl Printer<'_> {
-    /// Shows every run. The batches of a part that the log does not refer to are left out: its space may have been freed.
+    /// Shows every run. The batches of a part that the log does not refer to are left out: its space may have been
+    /// freed.
     pub(super) fn runs(&mut self, folder: &Folder) -> Result<(), Failure> {
         for run in runs(folder)? {
             let run = run?;

@@ -1,4 +1,4 @@
-//! `ottla log salvage`: a new folder with what is remaining of a damaged one.
+//! `ottla log salvage`: copies what can be read of a damaged folder into a new one.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,21 @@ use super::line::counted;
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 
-/// Write what is remaining of a damaged data folder into a new one, and say which offsets are lost.
+/// Copy what can be read of a damaged data folder into a new one, and list the offsets that are lost.
 ///
-/// The old folder is not changed. Offsets stay as they are: where records are lost the new folder has a gap, which readers pass over.
-/// The exit status is 0 if nothing is lost, 1 if something is, 2 if nothing could be written.
+/// The old folder is not changed. Offsets stay as they are: where records are lost the new folder has a gap, which
+/// readers pass over. The exit status is 0 if nothing is lost, 1 if something is, 2 if nothing could be written.
 #[derive(Args)]
 pub(super) struct Salvage {
     #[command(flatten)]
     target: Target,
-    /// The new folder, which must not exist or be empty. Without it the losses are only told.
+    /// The new folder, which must not exist or must be empty. Without it, losses are only reported.
     #[arg(long, value_name = "NEWFOLDER")]
     to: Option<PathBuf>,
-    /// Leave out what is damaged; without it a folder with losses is not written.
+    /// Write the new folder without the damaged data; by default nothing is written if anything is lost.
     #[arg(long)]
     skip_damaged: bool,
-    /// One JSON document instead of lines.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
@@ -71,16 +71,20 @@ fn report(folder: &Folder, remaining: &Remaining, out: &mut Out) -> Result<(), F
     for (at, ranges) in &remaining.lost {
         let name = remaining.names.partition(*at);
         for (from, to) in ranges {
-            let there = if remaining.has_partition(*at) { "" } else { ", of a topic that nothing tells of" };
+            let there = if remaining.has_partition(*at) {
+                ""
+            } else {
+                ", of an unknown topic: the record of its creation is lost"
+            };
             out.line(format!("lost: {name} offsets {from} to {to}{there}"))?;
         }
     }
     for (kind, count) in &remaining.dropped {
-        out.line(format!("remaining out: {count} {kind} in damaged groups, which nothing proves"))?;
+        out.line(format!("left out: {count} {kind} in damaged groups, which no checksum proves"))?;
     }
     if remaining.damaged_ranges > 0 {
         out.line(
-            "records that a damaged group held last of a partition are lost without a trace if nothing later tells of them",
+            "if a damaged group had the last records of a partition and no later entry mentions them, their loss is not listed",
         )?;
     }
     if remaining.rescued > 0 {
@@ -91,7 +95,7 @@ fn report(folder: &Folder, remaining: &Remaining, out: &mut Out) -> Result<(), F
     for Orphan { partition: at, producer_id: producer, first_offset: first } in remaining.orphans() {
         let TopicPartition { topic, partition } = at;
         out.line(format!(
-            "producer {producer} has a transaction open on {}, and nothing will end it: once the new folder is served, \
+            "producer {producer} has a transaction open on {}, and no transactional id will end it: once the new folder is served, run \
              ottla txn abort --topic {} --partition {partition} --start-offset {first}",
             remaining.names.partition(at),
             remaining.names.topic(topic),

@@ -1,4 +1,5 @@
-//! Trees of the log: every byte of a group or an entry in a named field with its place, as `ottla decode` shows frames.
+//! Trees of the log, drawn as `ottla decode` draws frames: every byte of a group or entry in a named field with its
+//! location.
 
 use std::fmt::Write;
 
@@ -9,38 +10,38 @@ use ottla_wire::explain::{self, Options, branches, columns};
 
 use super::line::said;
 
-/// A tree that grows row by row.
+/// The rows of a tree.
 #[derive(Default)]
 pub(super) struct Tree {
     depths: Vec<usize>,
     rows: Vec<[String; 5]>,
 }
 
-/// A stretch of a file.
+/// Consecutive bytes of a file.
 #[derive(Clone, Copy)]
-pub(super) struct Stretch {
+pub(super) struct FileRange {
     /// Offset in the file.
     pub(super) at: u64,
     /// Bytes.
     pub(super) size: u64,
 }
 
-impl Stretch {
+impl FileRange {
     fn text(self) -> String {
         format!("[0x{:08x}, {}B]", self.at, self.size)
     }
 }
 
 impl Tree {
-    /// Adds a row: label, type and value, where it is and what it means.
-    pub(super) fn row(&mut self, depth: usize, cells: [&str; 3], at: Stretch, about: &str) {
+    /// Adds a row: label, type and value; location; meaning.
+    pub(super) fn row(&mut self, depth: usize, cells: [&str; 3], at: FileRange, about: &str) {
         let [label, word, value] = cells;
         let value = if value.is_empty() { String::new() } else { format!("= {value}") };
         self.depths.push(depth);
         self.rows.push([label.to_owned(), word.to_owned(), value, at.text(), about.to_owned()]);
     }
 
-    /// Adds pieces of `bytes`, which lie at `base` of their file. The batch of a record is opened.
+    /// Adds the pieces of `bytes`, which begin at offset `base` of their file. Record batches are decoded too.
     pub(super) fn pieces(
         &mut self,
         depth: usize,
@@ -54,7 +55,7 @@ impl Tree {
                 Some(index) => format!("{}[{index}]", piece.name),
                 None => piece.name.to_owned(),
             };
-            let at = Stretch { at: base + piece.at as u64, size: piece.size as u64 };
+            let at = FileRange { at: base + piece.at as u64, size: piece.size as u64 };
             let depth = depth + piece.depth;
             if piece.word == "record batch" {
                 self.row(depth, [&label, piece.word, &super::line::counted(piece.size, "byte")], at, "");
@@ -65,20 +66,20 @@ impl Tree {
         }
     }
 
-    /// Adds what is in record batches at `base` of their file.
+    /// Adds the fields of record batches, which begin at offset `base` of their file.
     fn batches(&mut self, depth: usize, base: u64, bytes: &Bytes) {
         let explained = explain::records(bytes, &Options::default());
         for (id, node) in explained.nodes().iter().enumerate().skip(1) {
             let [word, value, place, about] = explained.cells(id);
-            let at = Stretch { at: base + u64::from(node.at), size: u64::from(node.size) };
-            // What was decompressed lies in no file.
+            let at = FileRange { at: base + u64::from(node.at), size: u64::from(node.size) };
+            // Decompressed bytes have no offset in the file.
             let place = if node.source == 0 { at.text() } else { place };
             self.depths.push(depth - 1 + usize::from(node.depth));
             self.rows.push([explained.label(id).into_owned(), word, value, place, about]);
         }
     }
 
-    /// The tree in words.
+    /// The tree as text.
     pub(super) fn text(self) -> String {
         let labels = branches(&self.depths).into_iter();
         let rows: Vec<_> = labels
@@ -89,7 +90,7 @@ impl Tree {
     }
 }
 
-/// Bytes, sixteen a line, with their offsets in the file and as letters.
+/// A hex dump: sixteen bytes per line, with offsets in the file, and as ASCII.
 pub(super) fn hex(base: u64, bytes: &[u8]) -> String {
     let mut out = String::new();
     for (line, row) in (0u64..).zip(bytes.chunks(16)) {

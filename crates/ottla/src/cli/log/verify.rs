@@ -1,4 +1,4 @@
-//! `ottla log verify`: every checksum of a data folder, and what a start would make of it.
+//! `ottla log verify`: every checksum of a data folder, and what a start of the broker would do.
 
 use clap::Args;
 use ottla_salvage::{Checked, Folder, OpenError, Recovered, Report, verify};
@@ -9,15 +9,15 @@ use super::{Target, damage_text, place};
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 
-/// Check every checksum in a data folder, and say what a start would do.
+/// Check every checksum of a data folder, and what a start of the broker would do.
 ///
-/// Each fault is a line with its file and offset. The exit status is 0 if everything is whole, 1 if something is damaged, 2 if
+/// Each fault is a line with its file and offset. The exit status is 0 if nothing is damaged, 1 if something is, 2 if
 /// the folder cannot be read at all. Nothing is changed.
 #[derive(Args)]
 pub(super) struct Verify {
     #[command(flatten)]
     target: Target,
-    /// One JSON document instead of lines.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
@@ -33,7 +33,7 @@ impl Verify {
         match report.faults.len() {
             0 => Ok(()),
             count => Err(Failure::damaged(format!("the folder is damaged in {}", counted(count, "place")))
-                .remedy("Restore what is damaged from a copy; `ottla log salvage` saves what is left.")),
+                .remedy("Restore what is damaged from a copy; `ottla log salvage` copies what can be read.")),
         }
     }
 }
@@ -96,10 +96,10 @@ fn describe_start(start: &Result<Recovered, OpenError>) -> String {
     let records = usize::try_from(recovered.records).unwrap_or(usize::MAX);
     text += &format!("{} of the log", counted(records, "record"));
     for (file, reason) in &recovered.skipped {
-        text += &format!(", passes over {file} ({reason})");
+        text += &format!(", skips {file} ({reason})");
     }
     if let Some(cut) = &recovered.cut {
-        text += &format!(", and cuts off what is at {}", place(&cut.file, cut.offset));
+        text += &format!(", and cuts off the log at {}", place(&cut.file, cut.offset));
     }
     text
 }
