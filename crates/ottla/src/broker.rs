@@ -20,12 +20,12 @@ use tokio::sync::watch;
 const SNAPSHOT_EVERY_IN_MEMORY: u64 = 64 << 20;
 
 /// Threads that read the disk for consumers.
-const MOST_READERS: usize = 16;
+const MAX_READER_THREADS: usize = 16;
 
 /// Segments that a disk should have room for when its folder is made.
-const SEGMENTS_AT_LEAST: u64 = 16;
+const MIN_SEGMENTS: u64 = 16;
 /// Segments are not made smaller, since a batch must fit into half of one.
-const SMALLEST_SEGMENT: u64 = 4 << 20;
+const MIN_SEGMENT_SIZE: u64 = 4 << 20;
 
 /// A running broker. Dropping it stops it: what was acknowledged is durable, connections are closed.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub enum StartError {
 /// The broker's log failed: what it says from memory may not be on disk, so it stopped answering.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the log failed, nothing more is acknowledged: {0}")]
-pub struct Failed(String);
+pub struct BrokerFailure(String);
 
 impl Broker {
     /// A broker whose data is gone when it stops, on a free port of 127.0.0.1.
@@ -105,14 +105,14 @@ impl Broker {
     pub fn start(config: &Config) -> Result<Broker, StartError> {
         let listener = listen(&config.listen)?;
         let advertised = advertised(config, &listener)?;
-        let place = place(config);
+        let place = storage_name(config);
         let limits = Limits::of(&config.settings()?);
         let trace = Trace::new(bytes(&config.settings()?, "ottla.trace.bytes"));
         let http = listen_http(&config.http)?;
         let started = start_host(config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            .max_blocking_threads(MOST_READERS)
+            .max_blocking_threads(MAX_READER_THREADS)
             .thread_name("ottla-net")
             .enable_all()
             .build()
@@ -131,7 +131,7 @@ impl Broker {
             };
             Ok((server, web))
         };
-        let (server, web) = match enter(&runtime, bind) {
+        let (server, web) = match run_on(&runtime, bind) {
             Ok(both) => both,
             Err(source) => {
                 host.stop();
@@ -168,11 +168,11 @@ impl Broker {
     }
 
     /// Waits until the broker's log fails, which it may never do. The process should end then.
-    pub async fn failed(&self) -> Failed {
+    pub async fn failed(&self) -> BrokerFailure {
         let mut failure = self.failure.clone();
         let failed = failure.wait_for(Option::is_some).await;
         match failed.as_deref() {
-            Ok(Some(why)) => Failed(why.clone()),
+            Ok(Some(why)) => BrokerFailure(why.clone()),
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
@@ -181,10 +181,10 @@ impl Broker {
     ///
     /// # Errors
     /// The log had failed.
-    pub fn stop(mut self) -> Result<(), Failed> {
+    pub fn stop(mut self) -> Result<(), BrokerFailure> {
         self.finish();
         let failure = self.failure.borrow().clone();
-        failure.map_or(Ok(()), |why| Err(Failed(why)))
+        failure.map_or(Ok(()), |why| Err(BrokerFailure(why)))
     }
 
     fn finish(&mut self) {
@@ -268,7 +268,7 @@ impl Builder {
 
 /// Runs work on a runtime from a thread of its own, because the caller may stand inside another runtime, as async tests
 /// do.
-fn enter<T: Send>(runtime: &Runtime, work: impl Future<Output = io::Result<T>> + Send) -> io::Result<T> {
+fn run_on<T: Send>(runtime: &Runtime, work: impl Future<Output = io::Result<T>> + Send) -> io::Result<T> {
     let done = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(work)).join());
     done.unwrap_or_else(|_| Err(io::Error::other("the thread that starts the server panicked")))
 }
@@ -313,8 +313,10 @@ fn start_web(
 fn start_host(config: &Config) -> Result<Started, StartError> {
     let settings = config.settings()?;
     let cluster_id = cluster_id()?;
-    let refused =
-        |source: Box<dyn std::error::Error + Send + Sync>| StartError::Data { place: place(config), source };
+    let refused = |source: Box<dyn std::error::Error + Send + Sync>| StartError::Data {
+        place: storage_name(config),
+        source,
+    };
     let started = match &config.storage {
         Storage::Memory => {
             let log = Options::memory();
@@ -357,7 +359,7 @@ fn bytes(settings: &Settings, key: &str) -> usize {
 fn segment_size(medium: &DiskMedium) -> u64 {
     let free = medium.free_space().unwrap_or(u64::MAX);
     let mut size = Options::disk().segment_size;
-    while size > SMALLEST_SEGMENT && size > free / SEGMENTS_AT_LEAST {
+    while size > MIN_SEGMENT_SIZE && size > free / MIN_SEGMENTS {
         size /= 2;
     }
     size
@@ -370,7 +372,7 @@ fn durability(durability: Durability) -> ottla_store::Durability {
     }
 }
 
-fn place(config: &Config) -> String {
+fn storage_name(config: &Config) -> String {
     match &config.storage {
         Storage::Memory => "memory".to_owned(),
         Storage::Folder(folder) => absolute(folder).display().to_string(),

@@ -18,5 +18,5 @@ mod broker;
 mod config;
 pub mod tap;
 
-pub use broker::{Broker, Builder, Failed, StartError};
+pub use broker::{Broker, BrokerFailure, Builder, StartError};
 pub use config::{BadConfig, Config, Durability, Http, Storage};

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &ServeArgs, started: Instant) -> ExitCode {
 }
 
 /// Waits for Ctrl-C, SIGTERM or the end of the log.
-fn wait(broker: &Broker, logging: &Logging) -> Option<ottla::Failed> {
+fn wait(broker: &Broker, logging: &Logging) -> Option<ottla::BrokerFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return None };
     runtime.block_on(async {

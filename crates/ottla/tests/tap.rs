@@ -119,7 +119,7 @@ async fn transactions_pass_and_every_answer_finds_its_request() {
         let head = seen.head.as_ref().unwrap();
         let (requests, responses) = counts.entry(head.key).or_default();
         *if seen.is_request { requests } else { responses } += 1;
-        assert_eq!((seen.size, seen.latency.is_some()), (seen.frame.len(), !seen.is_request));
+        assert_eq!((seen.size, seen.latency.is_some()), (seen.bytes.len(), !seen.is_request));
         assert_eq!((seen.note.as_ref(), head.client_id.as_deref()), (None, Some("ottla")));
         let names = matches!(head.key, ApiKey::METADATA | ApiKey::FIND_COORDINATOR);
         assert_eq!(seen.rewritten, names && !seen.is_request, "{head:?}");
@@ -290,7 +290,7 @@ async fn secrets_pass_but_are_not_told() {
     let events = told(tap, events).await;
     let seen = frames(&events);
     assert_eq!(seen.len(), 8);
-    assert!(seen.iter().all(|seen| !seen.frame.windows(6).any(|six| six == b"secret")));
+    assert!(seen.iter().all(|seen| !seen.bytes.windows(6).any(|six| six == b"secret")));
     let keys: Vec<_> = seen.iter().map(|seen| seen.head.as_ref().map(|head| head.key)).collect();
     let (handshake, authenticate) = (Some(ApiKey::SASL_HANDSHAKE), Some(ApiKey::SASL_AUTHENTICATE));
     assert_eq!(keys[..6], [handshake, handshake, None, None, authenticate, authenticate]);

@@ -83,7 +83,7 @@ pub struct RelayedFrame {
     pub at: SystemTime,
     /// Its bytes, the size in front included. Only the beginning of a frame above 100 MiB, or when too many large
     /// frames are in transit.
-    pub frame: Bytes,
+    pub bytes: Bytes,
     /// How many bytes it has, the size in front included.
     pub size: usize,
     /// The header of the request; for a response, the header of the request that it answers with the version of the
@@ -101,14 +101,14 @@ pub struct RelayedFrame {
 
 impl RelayedFrame {
     /// A whole frame of a capture file, without a known header.
-    pub fn from_capture(connection: u64, is_request: bool, at: SystemTime, frame: Bytes) -> RelayedFrame {
-        let size = frame.len();
+    pub fn from_capture(connection: u64, is_request: bool, at: SystemTime, bytes: Bytes) -> RelayedFrame {
+        let size = bytes.len();
         let (head, latency, note) = (None, None, None);
         RelayedFrame {
             connection,
             is_request,
             at,
-            frame,
+            bytes,
             size,
             head,
             latency,

@@ -249,13 +249,13 @@ impl Relay {
             note = Some(format!("{why}: only its beginning was decoded"));
         }
         // The secrets in a part of a frame cannot be located.
-        let frame = if is_whole { masked } else { masked.slice(..FIRST_BYTES.min(masked.len())) };
+        let bytes = if is_whole { masked } else { masked.slice(..FIRST_BYTES.min(masked.len())) };
         let (connection, at, _reservation) = (self.connection, SystemTime::now(), kept.reservation.clone());
         let seen = RelayedFrame {
             connection,
             is_request,
             at,
-            frame,
+            bytes,
             size,
             head,
             latency,

@@ -24,8 +24,8 @@ pub(crate) struct Consume {
     /// Topic to read.
     topic: String,
     /// Where to start: beginning, end, or an offset. With --group only where the group has no offset yet.
-    #[arg(long, value_name = "PLACE", default_value = "beginning", value_parser = place)]
-    from: From,
+    #[arg(long, value_name = "PLACE", default_value = "beginning", value_parser = start_at)]
+    from: StartAt,
     /// Read this partition only.
     #[arg(short, long, value_name = "NUMBER", conflicts_with = "group")]
     partition: Option<i32>,
@@ -34,8 +34,8 @@ pub(crate) struct Consume {
     #[arg(short, long, value_name = "GROUP")]
     group: Option<String>,
     /// What to show of transactions.
-    #[arg(short, long, value_enum, value_name = "LEVEL", default_value_t = Level::ReadCommitted)]
-    isolation: Level,
+    #[arg(short, long, value_enum, value_name = "LEVEL", default_value_t = IsolationLevel::ReadCommitted)]
+    isolation: IsolationLevel,
     /// End after so many records.
     #[arg(short, long, value_name = "N")]
     count: Option<usize>,
@@ -51,7 +51,7 @@ pub(crate) struct Consume {
 /// Isolation level.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-enum Level {
+enum IsolationLevel {
     /// Only what is committed, or was sent outside of transactions.
     ReadCommitted,
     /// Everything, also what is open or was aborted.
@@ -60,26 +60,26 @@ enum Level {
 
 /// Where to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum StartAt {
     Beginning,
     End,
     Offset(i64),
 }
 
-fn place(text: &str) -> Result<From, String> {
+fn start_at(text: &str) -> Result<StartAt, String> {
     match text {
-        "beginning" | "earliest" => Ok(From::Beginning),
-        "end" | "latest" => Ok(From::End),
+        "beginning" | "earliest" => Ok(StartAt::Beginning),
+        "end" | "latest" => Ok(StartAt::End),
         _ => match text.parse() {
-            Ok(offset) if offset >= 0 => Ok(From::Offset(offset)),
+            Ok(offset) if offset >= 0 => Ok(StartAt::Offset(offset)),
             _ => Err("expected beginning, end, or an offset from 0 on".to_owned()),
         },
     }
 }
 
-impl From {
+impl StartAt {
     fn start(self) -> Start {
-        if self == From::End { Start::Latest } else { Start::Earliest }
+        if self == StartAt::End { Start::Latest } else { Start::Earliest }
     }
 }
 
@@ -109,13 +109,13 @@ impl Consume {
 
     fn isolation(&self) -> Isolation {
         match self.isolation {
-            Level::ReadCommitted => Isolation::ReadCommitted,
-            Level::ReadUncommitted => Isolation::ReadUncommitted,
+            IsolationLevel::ReadCommitted => Isolation::ReadCommitted,
+            IsolationLevel::ReadUncommitted => Isolation::ReadUncommitted,
         }
     }
 
     fn member(&self, client: &Client, group: &str) -> Result<Reader, Failure> {
-        if let From::Offset(_) = self.from {
+        if let StartAt::Offset(_) = self.from {
             return Err(Failure::new("a group cannot start from an offset given here")
                 .remedy("Set it with `ottla group reset`, or start from beginning or end."));
         }
@@ -135,7 +135,7 @@ impl Consume {
         };
         partitions.iter().try_for_each(|partition| topic.leader(*partition).map(drop))?;
         let mut consumer = Consumer::new(client, self.isolation());
-        if let From::Offset(offset) = self.from {
+        if let StartAt::Offset(offset) = self.from {
             partitions.iter().for_each(|partition| consumer.assign(&self.topic, *partition, offset));
             return Ok(Reader::Alone(consumer));
         }
@@ -223,17 +223,17 @@ mod tests {
 
     #[test]
     fn a_start_is_a_name_or_an_offset() {
-        assert_eq!(place("beginning"), Ok(From::Beginning));
-        assert_eq!(place("latest"), Ok(From::End));
-        assert_eq!(place("17"), Ok(From::Offset(17)));
-        assert!(place("-1").is_err());
-        assert!(place("middle").is_err());
+        assert_eq!(start_at("beginning"), Ok(StartAt::Beginning));
+        assert_eq!(start_at("latest"), Ok(StartAt::End));
+        assert_eq!(start_at("17"), Ok(StartAt::Offset(17)));
+        assert!(start_at("-1").is_err());
+        assert!(start_at("middle").is_err());
     }
 
     #[test]
     fn flags_are_read_and_contradictions_refused() {
         let consume = parse(&["-e", "-c", "5", "-f", "%k", "--isolation", "read_uncommitted"]).unwrap();
-        assert!(consume.exit_at_end && consume.isolation == Level::ReadUncommitted);
+        assert!(consume.exit_at_end && consume.isolation == IsolationLevel::ReadUncommitted);
         assert_eq!(consume.count, Some(5));
         assert!(parse(&["--group", "g", "--partition", "1"]).is_err());
         assert!(parse(&["--format", "%z"]).is_err());

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use capture::Shown;
+use capture::CaptureInput;
 use clap::Args;
 use ottla_microscope::capture::{Reading, Settings};
 use ottla_microscope::input::{bytes_of, hex};
@@ -25,8 +25,8 @@ use super::failure::Failure;
 use super::out::Out;
 use super::schemas::{SchemaFiles, find};
 use super::tap::filter::{Filter, Filters};
-use super::tap::look::Looker;
-use super::tap::show::Show;
+use super::tap::inspect::Inspector;
+use super::tap::print::FramePrinter;
 
 /// Decode frames: hex, base64, the bytes themselves or a capture file become trees, JSON or lines.
 ///
@@ -82,7 +82,7 @@ const MAGIC: usize = 4;
 
 /// What was met so far.
 #[derive(Default)]
-struct Count {
+struct FrameCount {
     frames: u64,
     faulty: u64,
 }
@@ -114,25 +114,25 @@ impl Decode {
         }
     }
 
-    fn capture(&self, schemas: &Schemas, from: &mut dyn Read, out: &mut Out) -> Result<Count, Failure> {
+    fn capture(&self, schemas: &Schemas, from: &mut dyn Read, out: &mut Out) -> Result<FrameCount, Failure> {
         if self.api.is_some() {
             return Err(Failure::new("a capture file says itself what its frames are")
                 .remedy("Leave out --api; --filter api=NAME shows only one API."));
         }
         let reading = Reading::new(Settings { port: self.port, ..Settings::default() });
-        let shown = Shown {
+        let shown = CaptureInput {
             schemas,
             filters: Filters::new(self.filter.clone()),
-            looker: Looker::new(schemas.tables(), self.show.tree),
-            show: Show::new(self.show.json, false),
+            inspector: Inspector::new(schemas.tables(), self.show.tree),
+            printer: FramePrinter::new(self.show.json, false),
             json: self.show.json,
-            count: Count::default(),
+            count: FrameCount::default(),
             out,
         };
         shown.read(from, reading)
     }
 
-    fn bytes(&self, schemas: &Schemas, input: &Bytes, out: &mut Out) -> Result<Count, Failure> {
+    fn bytes(&self, schemas: &Schemas, input: &Bytes, out: &mut Out) -> Result<FrameCount, Failure> {
         if self.port.is_some() || !self.filter.is_empty() {
             return Err(Failure::new("--port and --filter are for capture files, and this is none"));
         }
@@ -141,20 +141,20 @@ impl Decode {
             return Err(Failure::new("there are no bytes to decode")
                 .remedy("Give hex, base64, the bytes themselves or a capture file."));
         }
-        let mut count = Count::default();
+        let mut count = FrameCount::default();
         match self.subject(schemas)? {
-            Some(Assumed::Body(table, version)) => self.body(table, version, &bytes, &mut count, out)?,
-            Some(Assumed::Frames(assume)) => self.frames(schemas, bytes, assume, &mut count, out)?,
+            Some(InputKind::Body(table, version)) => self.body(table, version, &bytes, &mut count, out)?,
+            Some(InputKind::Frames(assume)) => self.frames(schemas, bytes, assume, &mut count, out)?,
             None => self.frames(schemas, bytes, Assume::Mixed, &mut count, out)?,
         }
         Ok(count)
     }
 
-    fn subject(&self, schemas: &Schemas) -> Result<Option<Assumed>, Failure> {
+    fn subject(&self, schemas: &Schemas) -> Result<Option<InputKind>, Failure> {
         let Some(name) = &self.api else { return Ok(None) };
         let (api, side) = match find(schemas, name)? {
             Subject::Message(table) => {
-                return Ok(Some(Assumed::Body(table, self.version.unwrap_or(table.versions.max))));
+                return Ok(Some(InputKind::Body(table, self.version.unwrap_or(table.versions.max))));
             }
             Subject::Api(api, side) => (api, side),
         };
@@ -167,9 +167,9 @@ impl Decode {
             return Err(Failure::new(format!("{} has no version{asked}; it has {versions}", api.name)));
         };
         Ok(Some(match direction {
-            _ if self.body_only => Assumed::Body(table, version),
-            Direction::Response => Assumed::Frames(Assume::Responses(api.key, version)),
-            Direction::Request => Assumed::Frames(Assume::Requests),
+            _ if self.body_only => InputKind::Body(table, version),
+            Direction::Response => InputKind::Frames(Assume::Responses(api.key, version)),
+            Direction::Request => InputKind::Frames(Assume::Requests),
         }))
     }
 
@@ -178,7 +178,7 @@ impl Decode {
         table: &'static MessageTable,
         version: i16,
         bytes: &Bytes,
-        count: &mut Count,
+        count: &mut FrameCount,
         out: &mut Out,
     ) -> Result<(), Failure> {
         let explained = message(table, version, bytes, &Options::default());
@@ -205,7 +205,7 @@ impl Decode {
         schemas: &Schemas,
         bytes: Bytes,
         assume: Assume,
-        count: &mut Count,
+        count: &mut FrameCount,
         out: &mut Out,
     ) -> Result<(), Failure> {
         let options = if self.show.summary {
@@ -234,7 +234,7 @@ impl Decode {
 }
 
 /// What the flags say the bytes are.
-enum Assumed {
+enum InputKind {
     /// A message without a frame.
     Body(&'static MessageTable, i16),
     /// Frames.
@@ -303,7 +303,7 @@ fn faults(faults: &[Fault]) -> Value {
     faults.iter().map(page_json::fault).collect()
 }
 
-impl Count {
+impl FrameCount {
     fn frame(&mut self, is_well: bool) {
         self.frames += 1;
         self.faulty += u64::from(!is_well);

@@ -16,7 +16,7 @@ use super::{Connect, group, topic};
 /// How long one fetch waits for records.
 const WAIT: Duration = Duration::from_millis(50);
 /// How long something may take to show, or to arrive.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// Watch a small exactly-once pipeline at work.
 ///
@@ -38,32 +38,35 @@ impl Demo {
     pub(super) async fn run(self, out: &mut Out) -> Result<(), Failure> {
         let started = Instant::now();
         let client = self.connect.client().await?;
-        let mut story = Story::new(client, self.connect.is_json());
-        let told = story.tell(out).await;
+        let mut scenario = Scenario::new(client, self.connect.is_json());
+        let played = scenario.play(out).await;
         if self.keep {
-            told?;
-            story.say(
-                &format!("Kept: topics {} and {}, group {}.", story.orders, story.receipts, story.name),
+            played?;
+            scenario.say(
+                &format!(
+                    "Kept: topics {} and {}, group {}.",
+                    scenario.orders, scenario.receipts, scenario.name
+                ),
                 out,
             )?;
         } else {
-            let cleaned = story.clean_up().await;
-            told.and(cleaned)?;
+            let cleaned = scenario.clean_up().await;
+            played.and(cleaned)?;
             let took = started.elapsed().as_millis();
-            story.say(
+            scenario.say(
                 &format!("Done in {took} ms; topics and group are deleted, --keep leaves them in place."),
                 out,
             )?;
         }
         if self.connect.is_json() {
-            out.json(&Value::Array(story.steps))?;
+            out.json(&Value::Array(scenario.steps))?;
         }
         Ok(())
     }
 }
 
 /// The demo, as it goes on.
-struct Story {
+struct Scenario {
     client: Client,
     /// Name of the group, and the transactional id.
     name: String,
@@ -75,29 +78,29 @@ struct Story {
 
 /// What can be seen at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sight {
+struct View {
     uncommitted: Vec<String>,
     committed: Vec<String>,
     /// Where the group would continue in the orders.
     next: Option<i64>,
 }
 
-impl Sight {
-    fn new(uncommitted: &[&str], committed: &[&str], next: Option<i64>) -> Sight {
+impl View {
+    fn new(uncommitted: &[&str], committed: &[&str], next: Option<i64>) -> View {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        Sight { uncommitted: owned(uncommitted), committed: owned(committed), next }
+        View { uncommitted: owned(uncommitted), committed: owned(committed), next }
     }
 }
 
-impl Story {
-    fn new(client: Client, json: bool) -> Story {
+impl Scenario {
+    fn new(client: Client, json: bool) -> Scenario {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let name = format!("demo-{:x}", now.as_millis());
         let (orders, receipts) = (format!("{name}-orders"), format!("{name}-receipts"));
-        Story { client, name, orders, receipts, json, steps: Vec::new() }
+        Scenario { client, name, orders, receipts, json, steps: Vec::new() }
     }
 
-    async fn tell(&mut self, out: &mut Out) -> Result<(), Failure> {
+    async fn play(&mut self, out: &mut Out) -> Result<(), Failure> {
         self.say("A pipeline reads orders and writes a receipt for each, exactly once.", out)?;
         self.say(&format!("Topics {} and {}, group {}.", self.orders, self.receipts, self.name), out)?;
         for name in [&self.orders, &self.receipts] {
@@ -116,12 +119,12 @@ impl Story {
         let what = "1. Orders for apples, pears and plums came in. A worker has written their receipts and its offset
    \
                     in one transaction, which is still open:";
-        self.step(what, Sight::new(&["APPLES", "PEARS", "PLUMS"], &[], None), out).await?;
+        self.step(what, View::new(&["APPLES", "PEARS", "PLUMS"], &[], None), out).await?;
 
         worker.producer.commit().await?;
         let three = ["APPLES", "PEARS", "PLUMS"];
         let what = "2. The worker commits. Receipts and offset count from here on:";
-        self.step(what, Sight::new(&three, &three, Some(3)), out).await?;
+        self.step(what, View::new(&three, &three, Some(3)), out).await?;
 
         shop.send(&self.orders, None, vec![record("figs")]).await?;
         worker.handle(1).await?;
@@ -131,7 +134,7 @@ impl Story {
             "3. An order for figs came in. The worker wrote the receipt and its offset, then had to abort.
    \
                     The receipt is in the log but does not count, and neither does the offset:";
-        self.step(what, Sight::new(&["APPLES", "PEARS", "PLUMS", "FIGS"], &three, Some(3)), out).await?;
+        self.step(what, View::new(&["APPLES", "PEARS", "PLUMS", "FIGS"], &three, Some(3)), out).await?;
 
         let mut worker = Worker::start(self).await?;
         worker.handle(1).await?;
@@ -140,7 +143,7 @@ impl Story {
         let what =
             "4. Another worker takes over where the group continues, reads the order again, and commits:";
         let all = ["APPLES", "PEARS", "PLUMS", "FIGS", "FIGS"];
-        self.step(what, Sight::new(&all, &all[..4], Some(4)), out).await?;
+        self.step(what, View::new(&all, &all[..4], Some(4)), out).await?;
         self.say("", out)?;
         self.say("The receipt for figs was written twice, and counts once. That is exactly once.", out)
     }
@@ -155,12 +158,12 @@ impl Story {
     }
 
     /// Tells what happened, and shows what can be seen of it as soon as it is what it must be.
-    async fn step(&mut self, what: &str, expected: Sight, out: &mut Out) -> Result<(), Failure> {
+    async fn step(&mut self, what: &str, expected: View, out: &mut Out) -> Result<(), Failure> {
         let started = Instant::now();
         let mut seen = self.look().await?;
         while seen != expected {
-            if started.elapsed() >= PATIENCE {
-                let what = format!("expected to see {expected:?}, and after {PATIENCE:?} saw {seen:?}");
+            if started.elapsed() >= MAX_WAIT {
+                let what = format!("expected to see {expected:?}, and after {MAX_WAIT:?} saw {seen:?}");
                 return Err(
                     Failure::new(what).remedy("The broker breaks a promise: please report it with its log.")
                 );
@@ -184,9 +187,9 @@ impl Story {
         self.say(&format!("   the group continues at  {next}"), out)
     }
 
-    async fn look(&self) -> Result<Sight, Failure> {
+    async fn look(&self) -> Result<View, Failure> {
         let committed = self.client.committed_so_far(&self.name).await?;
-        Ok(Sight {
+        Ok(View {
             uncommitted: self.read(Isolation::ReadUncommitted).await?,
             committed: self.read(Isolation::ReadCommitted).await?,
             next: committed.first().map(|committed| committed.offset.offset),
@@ -218,13 +221,13 @@ struct Worker {
 }
 
 impl Worker {
-    async fn start(story: &Story) -> Result<Worker, Failure> {
-        let options = ProducerOptions { transactional_id: Some(story.name.clone()), ..Default::default() };
-        let group = GroupOptions::new(&story.name, &[&story.orders]);
+    async fn start(scenario: &Scenario) -> Result<Worker, Failure> {
+        let options = ProducerOptions { transactional_id: Some(scenario.name.clone()), ..Default::default() };
+        let group = GroupOptions::new(&scenario.name, &[&scenario.orders]);
         Ok(Worker {
-            member: GroupConsumer::new(&story.client, group),
-            producer: Producer::start(story.client.clone(), options).await?,
-            receipts: story.receipts.clone(),
+            member: GroupConsumer::new(&scenario.client, group),
+            producer: Producer::start(scenario.client.clone(), options).await?,
+            receipts: scenario.receipts.clone(),
         })
     }
 
@@ -233,7 +236,7 @@ impl Worker {
         let started = Instant::now();
         let mut orders = Vec::new();
         while orders.len() < count {
-            if started.elapsed() >= PATIENCE {
+            if started.elapsed() >= MAX_WAIT {
                 return Err(Failure::new(format!("{count} orders were sent, {} arrived", orders.len())));
             }
             orders.extend(self.member.poll(WAIT).await?.iter().map(value));

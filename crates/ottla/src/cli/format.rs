@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 /// A pattern, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Piece>);
+pub(super) struct Pattern(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum Part {
     Text(Vec<u8>),
     Topic,
     Partition,
@@ -28,18 +28,18 @@ impl std::str::FromStr for Pattern {
 
     /// `%t %p %o %k %s %h %T %%`, and `\n \t \r \\ \0 \xNN`.
     fn from_str(text: &str) -> Result<Pattern, String> {
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         let mut plain = Vec::new();
         let mut rest = text.chars();
         while let Some(c) = rest.next() {
             match c {
-                '%' => match piece(rest.next())? {
-                    Piece::Text(percent) => plain.extend(percent),
-                    piece => {
+                '%' => match part(rest.next())? {
+                    Part::Text(percent) => plain.extend(percent),
+                    part => {
                         if !plain.is_empty() {
-                            pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                            parts.push(Part::Text(std::mem::take(&mut plain)));
                         }
-                        pieces.push(piece);
+                        parts.push(part);
                     }
                 },
                 '\\' => plain.push(escaped(&mut rest)?),
@@ -47,22 +47,22 @@ impl std::str::FromStr for Pattern {
             }
         }
         if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
+            parts.push(Part::Text(plain));
         }
-        Ok(Pattern(pieces))
+        Ok(Pattern(parts))
     }
 }
 
-fn piece(letter: Option<char>) -> Result<Piece, String> {
+fn part(letter: Option<char>) -> Result<Part, String> {
     Ok(match letter {
-        Some('t') => Piece::Topic,
-        Some('p') => Piece::Partition,
-        Some('o') => Piece::Offset,
-        Some('k') => Piece::Key,
-        Some('s') => Piece::Value,
-        Some('h') => Piece::Headers,
-        Some('T') => Piece::Timestamp,
-        Some('%') => Piece::Text(b"%".to_vec()),
+        Some('t') => Part::Topic,
+        Some('p') => Part::Partition,
+        Some('o') => Part::Offset,
+        Some('k') => Part::Key,
+        Some('s') => Part::Value,
+        Some('h') => Part::Headers,
+        Some('T') => Part::Timestamp,
+        Some('%') => Part::Text(b"%".to_vec()),
         Some(other) => return Err(format!("%{other} is not known; there are %t %p %o %k %s %h %T and %%")),
         None => return Err("a % stands at the end; write %% for a percent sign".to_owned()),
     })
@@ -92,19 +92,19 @@ impl Pattern {
     /// escaped; those of the pattern stay.
     pub(super) fn print(&self, record: &Consumed, escape: bool) -> Vec<u8> {
         let mut out = Vec::new();
-        for piece in &self.0 {
-            let part: Vec<u8> = match piece {
-                Piece::Text(text) => {
+        for part in &self.0 {
+            let part: Vec<u8> = match part {
+                Part::Text(text) => {
                     out.extend(text);
                     continue;
                 }
-                Piece::Topic => record.topic.as_bytes().to_vec(),
-                Piece::Partition => record.partition.to_string().into(),
-                Piece::Offset => record.offset.to_string().into(),
-                Piece::Timestamp => record.timestamp.to_string().into(),
-                Piece::Key => record.key.as_deref().unwrap_or_default().to_vec(),
-                Piece::Value => record.value.as_deref().unwrap_or_default().to_vec(),
-                Piece::Headers => headers(&record.headers),
+                Part::Topic => record.topic.as_bytes().to_vec(),
+                Part::Partition => record.partition.to_string().into(),
+                Part::Offset => record.offset.to_string().into(),
+                Part::Timestamp => record.timestamp.to_string().into(),
+                Part::Key => record.key.as_deref().unwrap_or_default().to_vec(),
+                Part::Value => record.value.as_deref().unwrap_or_default().to_vec(),
+                Part::Headers => headers(&record.headers),
             };
             if escape {
                 out.extend(escape_line(&String::from_utf8_lossy(&part)).as_bytes());

@@ -61,23 +61,23 @@ struct Reset {
     #[arg(short, long, value_name = "NUMBER")]
     partition: Option<i32>,
     /// Where to continue: earliest, latest, or an offset.
-    #[arg(long, value_name = "PLACE", value_parser = target)]
-    to: Target,
+    #[arg(long, value_name = "PLACE", value_parser = reset_to)]
+    to: ResetTo,
 }
 
 /// Where a group is to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Place(Start),
+enum ResetTo {
+    Start(Start),
     Offset(i64),
 }
 
-fn target(text: &str) -> Result<Target, String> {
+fn reset_to(text: &str) -> Result<ResetTo, String> {
     match text {
-        "earliest" | "beginning" => Ok(Target::Place(Start::Earliest)),
-        "latest" | "end" => Ok(Target::Place(Start::Latest)),
+        "earliest" | "beginning" => Ok(ResetTo::Start(Start::Earliest)),
+        "latest" | "end" => Ok(ResetTo::Start(Start::Latest)),
         _ => match text.parse() {
-            Ok(offset) if offset >= 0 => Ok(Target::Offset(offset)),
+            Ok(offset) if offset >= 0 => Ok(ResetTo::Offset(offset)),
             _ => Err("expected earliest, latest, or an offset from 0 on".to_owned()),
         },
     }
@@ -244,8 +244,10 @@ impl Reset {
         partitions.iter().try_for_each(|partition| topic.leader(*partition).map(drop))?;
         let offset = |(partition, offset)| GroupOffset { topic: self.topic.clone(), partition, offset };
         let offsets: Vec<GroupOffset> = match self.to {
-            Target::Offset(place) => partitions.iter().map(|partition| offset((*partition, place))).collect(),
-            Target::Place(start) => {
+            ResetTo::Offset(place) => {
+                partitions.iter().map(|partition| offset((*partition, place))).collect()
+            }
+            ResetTo::Start(start) => {
                 let found =
                     client.list_offsets(&self.topic, &partitions, start, Isolation::ReadUncommitted).await?;
                 found.into_iter().map(|(partition, found)| offset((partition, found.offset))).collect()
@@ -292,10 +294,10 @@ mod tests {
 
     #[test]
     fn a_target_is_a_name_or_an_offset() {
-        assert_eq!(target("earliest"), Ok(Target::Place(Start::Earliest)));
-        assert_eq!(target("end"), Ok(Target::Place(Start::Latest)));
-        assert_eq!(target("0"), Ok(Target::Offset(0)));
-        assert!(target("-2").is_err());
-        assert!(target("").is_err());
+        assert_eq!(reset_to("earliest"), Ok(ResetTo::Start(Start::Earliest)));
+        assert_eq!(reset_to("end"), Ok(ResetTo::Start(Start::Latest)));
+        assert_eq!(reset_to("0"), Ok(ResetTo::Offset(0)));
+        assert!(reset_to("-2").is_err());
+        assert!(reset_to("").is_err());
     }
 }

@@ -46,13 +46,13 @@ impl Log {
 
 /// The folder.
 #[derive(Args)]
-struct Target {
+struct FolderArgument {
     /// The data folder of a stopped broker.
     #[arg(value_name = "FOLDER", env = "OTTLA_DATA", default_value = "ottla-data")]
     folder: PathBuf,
 }
 
-impl Target {
+impl FolderArgument {
     /// Locks the folder. Nothing in it is changed.
     fn open(&self) -> Result<Folder, Failure> {
         Ok(ottla_salvage::open(&self.folder)?)

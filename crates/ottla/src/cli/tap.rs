@@ -2,8 +2,8 @@
 
 mod capture;
 pub(super) mod filter;
-pub(super) mod look;
-pub(super) mod show;
+pub(super) mod inspect;
+pub(super) mod print;
 mod summary;
 
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::signals::stop_signal;
 use crate::terminal::say;
 use capture::Capture;
 use filter::{Filter, Filters};
-use look::Looker;
-use show::Show;
+use inspect::Inspector;
+use print::FramePrinter;
 use summary::Summary;
 
 /// Stand between clients and a cluster, and show every frame that passes.
@@ -36,14 +36,14 @@ pub(crate) struct Tap {
     /// A broker of the cluster; the others are found by its answers.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     to: String,
-    /// Show only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *. The
+    /// FramePrinter only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *. The
     /// same key twice means either, different keys mean both.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',')]
     filter: Vec<Filter>,
-    /// Show each frame as a tree, every byte explained.
+    /// FramePrinter each frame as a tree, every byte explained.
     #[arg(long, conflicts_with = "json")]
     tree: bool,
-    /// Show the bytes of each frame in hexadecimal, its size in front included.
+    /// FramePrinter the bytes of each frame in hexadecimal, its size in front included.
     #[arg(long)]
     bytes: bool,
     /// Print a JSON object for each frame, one a line.
@@ -58,8 +58,8 @@ pub(crate) struct Tap {
 struct Session<'a> {
     out: &'a mut Out,
     filters: Filters,
-    looker: Looker,
-    show: Show,
+    inspector: Inspector,
+    printer: FramePrinter,
     summary: Summary,
     /// The capture file, and its name for when it cannot be written.
     capture: Option<(Capture, PathBuf)>,
@@ -74,12 +74,12 @@ impl Tap {
         let (tap, events) =
             Proxy::start(&self.listen, &self.to).await.map_err(|error| Failure::new(error.to_string()))?;
         say(format!("clients connect to {}, the tap to {}; Ctrl-C ends it", tap.address(), self.to));
-        let show = Show::new(self.json, self.bytes);
+        let printer = FramePrinter::new(self.json, self.bytes);
         let mut session = Session {
             out,
             filters: Filters::new(self.filter),
-            looker: Looker::new(TableSet::built_in(), self.tree),
-            show,
+            inspector: Inspector::new(TableSet::built_in(), self.tree),
+            printer,
             summary: Summary::default(),
             capture,
         };
@@ -106,7 +106,7 @@ impl Session<'_> {
 
     fn event(&mut self, event: Event) -> Result<(), Failure> {
         match event {
-            Event::Frame(seen) => self.frame(&seen)?,
+            Event::Frame(frame) => self.frame(&frame)?,
             Event::ConnectionOpened { connection, client, local, .. } => {
                 self.captured(|capture| {
                     capture.opened(connection, client, local);
@@ -124,18 +124,18 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn frame(&mut self, seen: &RelayedFrame) -> Result<(), Failure> {
-        let may_fit = self.filters.may_fit(seen);
-        if !may_fit && !look::names_topics(seen) {
+    fn frame(&mut self, frame: &RelayedFrame) -> Result<(), Failure> {
+        let may_fit = self.filters.may_fit(frame);
+        if !may_fit && !inspect::names_topics(frame) {
             return Ok(());
         }
-        let look = self.looker.look(seen);
-        if !may_fit || !self.filters.fits(seen, &look.topics) {
+        let inspection = self.inspector.inspect(frame);
+        if !may_fit || !self.filters.fits(frame, &inspection.topics) {
             return Ok(());
         }
-        self.summary.count(seen, &look);
-        self.captured(|capture| capture.frame(seen))?;
-        Ok(self.show.frame(self.out, seen, &look)?)
+        self.summary.count(frame, &inspection);
+        self.captured(|capture| capture.frame(frame))?;
+        Ok(self.printer.frame(self.out, frame, &inspection)?)
     }
 
     /// Does something with the capture file, if there is one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use ottla_client::{Client, Isolation, Node, Start, Topic as Known};
+use ottla_client::{Client, Isolation, Node, Start, Topic as TopicMetadata};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use ottla_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
@@ -27,7 +27,7 @@ pub(super) const BROKER_DEFAULT: i16 = -1;
 /// A configuration resource that is a topic.
 const TOPIC_RESOURCE: i8 = 2;
 /// The source of a configuration that was given for this very topic.
-const GIVEN_FOR_TOPIC: i8 = 1;
+const TOPIC_SOURCE: i8 = 1;
 /// What IncrementalAlterConfigs does with a key.
 const SET: i8 = 0;
 const DELETE: i8 = 1;
@@ -141,7 +141,7 @@ async fn list(client: &Client, json: bool, out: &mut Out) -> Result<(), Failure>
     if json {
         return Ok(out.json(&Value::Array(topics.iter().map(summary).collect()))?);
     }
-    let row = |topic: &Known| {
+    let row = |topic: &TopicMetadata| {
         let kind = if topic.internal { "internal" } else { "" };
         vec![
             topic.name.clone(),
@@ -154,7 +154,7 @@ async fn list(client: &Client, json: bool, out: &mut Out) -> Result<(), Failure>
     Ok(out.table(&["NAME", "PARTITIONS", "REPLICATION", ""], &rows)?)
 }
 
-fn summary(topic: &Known) -> Value {
+fn summary(topic: &TopicMetadata) -> Value {
     json!({
         "name": topic.name,
         "id": topic.id.to_string(),
@@ -164,7 +164,7 @@ fn summary(topic: &Known) -> Value {
     })
 }
 
-fn copies(topic: &Known) -> usize {
+fn copies(topic: &TopicMetadata) -> usize {
     topic.partitions.values().map(|partition| partition.replicas.len()).max().unwrap_or(0)
 }
 
@@ -198,7 +198,7 @@ impl Describe {
             None => client.topics().await?,
         };
         let names: Vec<&str> = topics.iter().map(|topic| topic.name.as_str()).collect();
-        let configs = given_configs(client, &names).await?;
+        let configs = topic_configs(client, &names).await?;
         if json {
             let described = topics.iter().map(|topic| described(topic, configs.get(&topic.name)));
             return Ok(out.json(&Value::Array(described.collect()))?);
@@ -215,7 +215,7 @@ impl Describe {
 
 type Configs = BTreeMap<String, String>;
 
-fn described(topic: &Known, configs: Option<&Configs>) -> Value {
+fn described(topic: &TopicMetadata, configs: Option<&Configs>) -> Value {
     let partitions = topic.partitions.iter().map(|(number, partition)| {
         json!({
             "partition": number,
@@ -234,7 +234,7 @@ fn described(topic: &Known, configs: Option<&Configs>) -> Value {
     })
 }
 
-fn print_topic(topic: &Known, configs: Option<&Configs>, out: &mut Out) -> Result<(), Failure> {
+fn print_topic(topic: &TopicMetadata, configs: Option<&Configs>, out: &mut Out) -> Result<(), Failure> {
     out.line(format!("topic {}, id {}", topic.name, topic.id))?;
     for (name, value) in configs.into_iter().flatten() {
         out.line(format!("config {name}={value}"))?;
@@ -251,7 +251,7 @@ fn print_topic(topic: &Known, configs: Option<&Configs>, out: &mut Out) -> Resul
 }
 
 /// The configuration given for the topics themselves, by topic.
-async fn given_configs(client: &Client, names: &[&str]) -> Result<BTreeMap<String, Configs>, Failure> {
+async fn topic_configs(client: &Client, names: &[&str]) -> Result<BTreeMap<String, Configs>, Failure> {
     let resource = |name: &&str| DescribeConfigsResource {
         resource_type: TOPIC_RESOURCE,
         resource_name: (*name).into(),
@@ -265,7 +265,7 @@ async fn given_configs(client: &Client, names: &[&str]) -> Result<BTreeMap<Strin
     for result in &answer.results {
         let about = || quoted(&result.resource_name);
         refused(result.error_code, "DescribeConfigs", about, result.error_message.as_deref())?;
-        let given = result.configs.iter().filter(|config| config.config_source == GIVEN_FOR_TOPIC);
+        let given = result.configs.iter().filter(|config| config.config_source == TOPIC_SOURCE);
         let given = given.map(|c| (c.name.to_string(), c.value.as_deref().unwrap_or_default().to_owned()));
         by_topic.insert(result.resource_name.to_string(), given.collect());
     }

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use ottla_client::{Client, Coordinator, Producer, ProducerOptions};
 use ottla_wire::messages::describe_producers_request::TopicRequest;
 use ottla_wire::messages::describe_producers_response::ProducerState;
-use ottla_wire::messages::describe_transactions_response::TransactionState as Described;
-use ottla_wire::messages::list_transactions_response::TransactionState as Listed;
+use ottla_wire::messages::describe_transactions_response::TransactionState as DescribedTransaction;
+use ottla_wire::messages::list_transactions_response::TransactionState as ListedTransaction;
 use ottla_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use ottla_wire::messages::{
     DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest, WriteTxnMarkersRequest,
@@ -94,7 +94,7 @@ impl Txn {
 
 impl List {
     async fn run(self, client: &Client, json: bool, out: &mut Out) -> Result<(), Failure> {
-        let mut found: Vec<Listed> = Vec::new();
+        let mut found: Vec<ListedTransaction> = Vec::new();
         for node in client.brokers().await? {
             let request = ListTransactionsRequest {
                 state_filters: self.state.iter().map(|state| state.as_str().into()).collect(),
@@ -119,7 +119,7 @@ impl List {
             });
             return Ok(out.json(&Value::Array(found.collect()))?);
         }
-        let row = |txn: &Listed| {
+        let row = |txn: &ListedTransaction| {
             vec![
                 txn.transactional_id.to_string(),
                 txn.transaction_state.to_string(),
@@ -131,7 +131,7 @@ impl List {
     }
 }
 
-async fn describe(client: &Client, id: &str) -> Result<Described, Failure> {
+async fn describe(client: &Client, id: &str) -> Result<DescribedTransaction, Failure> {
     let node = client.coordinator(Coordinator::Transaction, id).await?;
     let request = DescribeTransactionsRequest { transactional_ids: vec![id.into()], ..Default::default() };
     let answer = client.call(node, request).await?;
@@ -142,7 +142,7 @@ async fn describe(client: &Client, id: &str) -> Result<Described, Failure> {
     Ok(found)
 }
 
-fn show(txn: &Described, json: bool, out: &mut Out) -> Result<(), Failure> {
+fn show(txn: &DescribedTransaction, json: bool, out: &mut Out) -> Result<(), Failure> {
     let started = Some(txn.transaction_start_time_ms).filter(|start| *start >= 0);
     if json {
         let topics: serde_json::Map<String, Value> =

@@ -11,31 +11,31 @@ use ottla_wire::explain::Options;
 use ottla_wire::tables::Direction;
 use serde_json::Value;
 
-use super::{Count, described};
+use super::{FrameCount, described};
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 use crate::cli::tap::filter::Filters;
-use crate::cli::tap::look::{Looker, names_topics};
-use crate::cli::tap::show::{Show, utc};
+use crate::cli::tap::inspect::{Inspector, names_topics};
+use crate::cli::tap::print::{FramePrinter, utc};
 use crate::terminal::say;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;
 
 /// How a capture is shown, and what was met in it so far.
-pub(super) struct Shown<'a> {
+pub(super) struct CaptureInput<'a> {
     pub(super) schemas: &'a Schemas,
     pub(super) filters: Filters,
-    pub(super) looker: Looker,
-    pub(super) show: Show,
+    pub(super) inspector: Inspector,
+    pub(super) printer: FramePrinter,
     pub(super) json: bool,
-    pub(super) count: Count,
+    pub(super) count: FrameCount,
     pub(super) out: &'a mut Out,
 }
 
-impl Shown<'_> {
+impl CaptureInput<'_> {
     /// Reads the capture to its end, or to where it is damaged.
-    pub(super) fn read(mut self, from: &mut dyn Read, mut reading: Reading) -> Result<Count, Failure> {
+    pub(super) fn read(mut self, from: &mut dyn Read, mut reading: Reading) -> Result<FrameCount, Failure> {
         let mut chunk = vec![0; CHUNK];
         let summary = loop {
             let length = from
@@ -102,19 +102,19 @@ impl Shown<'_> {
         if !may_fit && !names_topics(&seen) {
             return Ok(());
         }
-        let look = self.looker.look(&seen);
-        if !may_fit || !self.filters.fits(&seen, &look.topics) {
+        let inspection = self.inspector.inspect(&seen);
+        if !may_fit || !self.filters.fits(&seen, &inspection.topics) {
             return Ok(());
         }
-        self.count.frame(look.faults.is_empty());
+        self.count.frame(inspection.faults.is_empty());
         if self.json {
             return Ok(self.out.json_line(&self.object(connection, &seen, frame))?);
         }
-        Ok(self.show.frame(self.out, &seen, &look)?)
+        Ok(self.printer.frame(self.out, &seen, &inspection)?)
     }
 }
 
-impl Shown<'_> {
+impl CaptureInput<'_> {
     /// A frame as JSON: when and where, then as of any frame.
     fn object(&self, connection: &Connection, seen: &RelayedFrame, frame: &Frame) -> Value {
         let mut object = serde_json::Map::new();

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::filter::Filter;
 use super::tree::{FileRange, Tree, hex};
-use super::{Target, damage_text, json as as_json, line};
+use super::{FolderArgument, damage_text, json as as_json, line};
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 
@@ -20,7 +20,7 @@ use crate::cli::out::Out;
 #[derive(Args)]
 pub(super) struct Dump {
     #[command(flatten)]
-    target: Target,
+    folder: FolderArgument,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(super) struct Show {
 
 impl Dump {
     pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
-        let folder = self.target.open()?;
+        let folder = self.folder.open()?;
         let mut printer =
             Printer { out, show: self.show, filter: self.filter, names: Names::default(), damaged: 0 };
         visit(&folder, &mut |item| printer.item(&item))?;

@@ -7,7 +7,7 @@ use ottla_salvage::{Folder, OffsetRange, Orphan, Remaining, write_folder};
 use ottla_types::TopicPartition;
 use serde_json::{Value, json};
 
-use super::Target;
+use super::FolderArgument;
 use super::line::counted;
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
@@ -19,7 +19,7 @@ use crate::cli::out::Out;
 #[derive(Args)]
 pub(super) struct Salvage {
     #[command(flatten)]
-    target: Target,
+    folder: FolderArgument,
     /// The new folder, which must not exist or must be empty. Without it, losses are only reported.
     #[arg(long, value_name = "NEWFOLDER")]
     to: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(super) struct Salvage {
 
 impl Salvage {
     pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
-        let folder = self.target.open()?;
+        let folder = self.folder.open()?;
         let remaining = Remaining::of(&folder)?;
         let refused = remaining.is_damaged() && !self.skip_damaged;
         let to = self.to.as_deref().filter(|_| !refused);

@@ -5,7 +5,7 @@ use ottla_salvage::{Checked, Folder, OpenError, Recovered, Report, verify};
 use serde_json::json;
 
 use super::line::counted;
-use super::{Target, damage_text, place};
+use super::{FolderArgument, damage_text, place};
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 
@@ -16,7 +16,7 @@ use crate::cli::out::Out;
 #[derive(Args)]
 pub(super) struct Verify {
     #[command(flatten)]
-    target: Target,
+    folder: FolderArgument,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -24,7 +24,7 @@ pub(super) struct Verify {
 
 impl Verify {
     pub(super) fn run(self, out: &mut Out) -> Result<(), Failure> {
-        let report = verify(&self.target.open()?)?;
+        let report = verify(&self.folder.open()?)?;
         if self.json {
             print_json(&report, out)?;
         } else {

@@ -37,12 +37,12 @@ impl Capture {
     }
 
     /// Writes a frame. Bytes of it that were not kept are zeros, so that the next one is where its size says.
-    pub(super) fn frame(&mut self, seen: &RelayedFrame) -> io::Result<()> {
-        let Some(connection) = self.connections.get(&seen.connection) else { return Ok(()) };
-        let direction = if seen.is_request { Direction::Request } else { Direction::Response };
-        let time = time(seen.at);
-        self.to.write_all(&self.writer.data(connection, direction, time, &seen.frame))?;
-        let mut left = seen.size.saturating_sub(seen.frame.len());
+    pub(super) fn frame(&mut self, frame: &RelayedFrame) -> io::Result<()> {
+        let Some(connection) = self.connections.get(&frame.connection) else { return Ok(()) };
+        let direction = if frame.is_request { Direction::Request } else { Direction::Response };
+        let time = time(frame.at);
+        self.to.write_all(&self.writer.data(connection, direction, time, &frame.bytes))?;
+        let mut left = frame.size.saturating_sub(frame.bytes.len());
         while left > 0 {
             let zeros = vec![0; left.min(ZEROS)];
             self.to.write_all(&self.writer.data(connection, direction, time, &zeros))?;

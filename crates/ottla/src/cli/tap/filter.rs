@@ -8,7 +8,7 @@ use ottla_wire::ApiKey;
 use ottla_wire::tables::TableSet;
 
 /// Requests of a connection whose answers are shown because the request was; more are forgotten.
-const MOST: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ fn api(name: &str) -> Result<ApiKey, String> {
     api.map(|api| api.key).ok_or_else(|| format!("no API {name}; `ottla apis` lists them"))
 }
 
-/// Whether a name is the one asked for, or begins as asked.
+/// Whether a name is the one shown_requests for, or begins as shown_requests.
 fn is_like(name: &str, pattern: &str) -> bool {
     pattern.strip_suffix('*').map_or(name == pattern, |beginning| name.starts_with(beginning))
 }
@@ -52,7 +52,7 @@ pub(in crate::cli) struct Filters {
     clients: Vec<String>,
     topics: Vec<String>,
     /// By connection, the requests on those topics whose answers have not come.
-    asked: BTreeMap<u64, BTreeSet<i32>>,
+    shown_requests: BTreeMap<u64, BTreeSet<i32>>,
 }
 
 impl Filters {
@@ -69,33 +69,33 @@ impl Filters {
     }
 
     /// Whether the header fits; what is left to know are the topics.
-    pub(in crate::cli) fn may_fit(&self, seen: &RelayedFrame) -> bool {
-        let Some(head) = &seen.head else { return self.apis.is_empty() && self.clients.is_empty() };
+    pub(in crate::cli) fn may_fit(&self, frame: &RelayedFrame) -> bool {
+        let Some(head) = &frame.head else { return self.apis.is_empty() && self.clients.is_empty() };
         let id = head.client_id.as_deref().unwrap_or_default();
         (self.apis.is_empty() || self.apis.contains(&head.key))
             && (self.clients.is_empty() || self.clients.iter().any(|pattern| is_like(id, pattern)))
     }
 
-    /// Whether the frame is about a topic asked for, or answers a request that is.
-    pub(in crate::cli) fn fits(&mut self, seen: &RelayedFrame, topics: &BTreeSet<String>) -> bool {
+    /// Whether the frame is about a topic shown_requests for, or answers a request that is.
+    pub(in crate::cli) fn fits(&mut self, frame: &RelayedFrame, topics: &BTreeSet<String>) -> bool {
         if self.topics.is_empty() {
             return true;
         }
         let fits = topics.iter().any(|topic| self.topics.iter().any(|pattern| is_like(topic, pattern)));
-        let Some(head) = &seen.head else { return fits };
-        let asked = self.asked.entry(seen.connection).or_default();
-        if !seen.is_request {
-            return asked.remove(&head.correlation_id) || fits;
+        let Some(head) = &frame.head else { return fits };
+        let shown_requests = self.shown_requests.entry(frame.connection).or_default();
+        if !frame.is_request {
+            return shown_requests.remove(&head.correlation_id) || fits;
         }
-        if fits && asked.len() < MOST {
-            asked.insert(head.correlation_id);
+        if fits && shown_requests.len() < MAX_REMEMBERED {
+            shown_requests.insert(head.correlation_id);
         }
         fits
     }
 
     /// Forgets a connection.
     pub(in crate::cli) fn closed(&mut self, connection: u64) {
-        self.asked.remove(&connection);
+        self.shown_requests.remove(&connection);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ottla::tap::RelayedFrame;
 use ottla_wire::ApiKey;
 
-use super::look::Look;
+use super::inspect::Inspection;
 use crate::cli::out;
 
 const HEADINGS: [&str; 8] =
@@ -27,17 +27,17 @@ struct Counts {
 pub(super) struct Summary(BTreeMap<Option<(ApiKey, i16)>, Counts>);
 
 impl Summary {
-    pub(super) fn count(&mut self, seen: &RelayedFrame, look: &Look) {
-        let counts = self.0.entry(seen.head.as_ref().map(|head| (head.key, head.version))).or_default();
-        if seen.is_request {
+    pub(super) fn count(&mut self, frame: &RelayedFrame, inspection: &Inspection) {
+        let counts = self.0.entry(frame.head.as_ref().map(|head| (head.key, head.version))).or_default();
+        if frame.is_request {
             counts.requests += 1;
-            counts.request_bytes += seen.size;
+            counts.request_bytes += frame.size;
         } else {
             counts.responses += 1;
-            counts.response_bytes += seen.size;
+            counts.response_bytes += frame.size;
         }
-        counts.errors += usize::from(!look.errors.is_empty());
-        counts.faulty += usize::from(!look.faults.is_empty());
+        counts.errors += usize::from(!inspection.errors.is_empty());
+        counts.faulty += usize::from(!inspection.faults.is_empty());
     }
 
     pub(super) fn table(&self) -> String {

@@ -8,11 +8,11 @@ use ottla_wire::tables::{StructTable, TableSet, Type};
 use ottla_wire::{ApiKey, Uuid};
 
 /// Names of topics that are remembered by their ids.
-const MOST_NAMES: usize = 100_000;
+const MAX_TOPIC_NAMES: usize = 100_000;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Look {
+pub(in crate::cli) struct Inspection {
     /// Error codes other than 0, and how often.
     pub(in crate::cli) errors: BTreeMap<i16, usize>,
     /// Topics that are named, also by their ids when a frame before has told both.
@@ -24,15 +24,15 @@ pub(in crate::cli) struct Look {
 }
 
 /// Whether a frame may tell the names and ids of topics, and so what later frames with ids alone are about.
-pub(in crate::cli) fn names_topics(seen: &RelayedFrame) -> bool {
-    let key = seen.head.as_ref().map(|head| head.key);
+pub(in crate::cli) fn names_topics(frame: &RelayedFrame) -> bool {
+    let key = frame.head.as_ref().map(|head| head.key);
     let tells =
         [ApiKey::METADATA, ApiKey::CREATE_TOPICS, ApiKey::DESCRIBE_TOPIC_PARTITIONS].map(Some).contains(&key);
-    tells && !seen.is_request
+    tells && !frame.is_request
 }
 
 /// Looks into frames one by one.
-pub(in crate::cli) struct Looker {
+pub(in crate::cli) struct Inspector {
     tables: &'static TableSet,
     options: Options,
     tree: bool,
@@ -40,40 +40,40 @@ pub(in crate::cli) struct Looker {
     fields: BTreeMap<(ApiKey, bool), BTreeSet<&'static str>>,
 }
 
-impl Looker {
-    pub(in crate::cli) fn new(tables: &'static TableSet, tree: bool) -> Looker {
+impl Inspector {
+    pub(in crate::cli) fn new(tables: &'static TableSet, tree: bool) -> Inspector {
         // What a line says stands outside of records.
         let options = Options { records: tree, nested: tree, ..Options::default() };
-        Looker { tables, options, tree, fields: BTreeMap::new() }
+        Inspector { tables, options, tree, fields: BTreeMap::new() }
     }
 
-    pub(in crate::cli) fn look(&mut self, seen: &RelayedFrame) -> Look {
-        let is_whole = seen.frame.len() == seen.size;
-        let Some(head) = seen.head.as_ref().filter(|_| is_whole) else { return Look::default() };
+    pub(in crate::cli) fn inspect(&mut self, frame: &RelayedFrame) -> Inspection {
+        let is_whole = frame.bytes.len() == frame.size;
+        let Some(head) = frame.head.as_ref().filter(|_| is_whole) else { return Inspection::default() };
         let set = self.tables;
-        let explained = if seen.is_request {
-            explain::request(set, &seen.frame, &self.options)
+        let explained = if frame.is_request {
+            explain::request(set, &frame.bytes, &self.options)
         } else {
-            explain::response(set, head.key, head.version, &seen.frame, &self.options)
+            explain::response(set, head.key, head.version, &frame.bytes, &self.options)
         };
-        let mut look = Look {
+        let mut inspection = Inspection {
             faults: explained.faults().iter().map(ToString::to_string).collect(),
             tree: self.tree.then(|| explained.tree()),
-            ..Look::default()
+            ..Inspection::default()
         };
         for node in explained.nodes() {
             if let Value::Error(code) = node.value
                 && code != 0
             {
-                *look.errors.entry(code).or_default() += 1;
+                *inspection.errors.entry(code).or_default() += 1;
             }
         }
-        self.topics(&explained, head.key, seen.is_request, &mut look);
-        look
+        self.topics(&explained, head.key, frame.is_request, &mut inspection);
+        inspection
     }
 
     /// Collects topics, and learns which name has which id where both stand in one struct.
-    fn topics(&mut self, explained: &Explained, key: ApiKey, is_request: bool, look: &mut Look) {
+    fn topics(&mut self, explained: &Explained, key: ApiKey, is_request: bool, inspection: &mut Inspection) {
         let fields = self
             .fields
             .entry((key, is_request))
@@ -85,18 +85,18 @@ impl Looker {
                 Value::Text { .. } if fields.contains(node.name) => {
                     let name = String::from_utf8_lossy(explained.content(node)).into_owned();
                     last = Some((node.depth, name.clone()));
-                    look.topics.insert(name);
+                    inspection.topics.insert(name);
                 }
                 Value::Uuid if node.name == "TopicId" => {
                     let id = Uuid(explained.bytes(node).try_into().unwrap_or_default());
                     match &last {
                         // The name stands right in front of the id, in the same struct.
                         Some((depth, name)) if *depth == node.depth => {
-                            if !is_request && id != Uuid::default() && names.len() < MOST_NAMES {
+                            if !is_request && id != Uuid::default() && names.len() < MAX_TOPIC_NAMES {
                                 names.insert(id, name.clone());
                             }
                         }
-                        _ => look.topics.extend(names.get(&id).cloned()),
+                        _ => inspection.topics.extend(names.get(&id).cloned()),
                     }
                     last = None;
                 }

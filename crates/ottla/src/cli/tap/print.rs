@@ -7,11 +7,11 @@ use ottla::tap::RelayedFrame;
 use ottla_wire::ErrorCode;
 use serde_json::{Value, json};
 
-use super::look::Look;
+use super::inspect::Inspection;
 use crate::cli::out::Out;
 
 /// How frames are shown.
-pub(in crate::cli) struct Show {
+pub(in crate::cli) struct FramePrinter {
     /// As JSON objects, else as lines.
     json: bool,
     /// With their bytes.
@@ -20,21 +20,21 @@ pub(in crate::cli) struct Show {
     heading: bool,
 }
 
-impl Show {
-    pub(in crate::cli) fn new(json: bool, bytes: bool) -> Show {
-        Show { json, bytes, heading: !json }
+impl FramePrinter {
+    pub(in crate::cli) fn new(json: bool, bytes: bool) -> FramePrinter {
+        FramePrinter { json, bytes, heading: !json }
     }
 
     pub(in crate::cli) fn frame(
         &mut self,
         out: &mut Out,
-        seen: &RelayedFrame,
-        look: &Look,
+        frame: &RelayedFrame,
+        inspection: &Inspection,
     ) -> io::Result<()> {
         if self.json {
-            let mut object = object(seen, look);
+            let mut object = object(frame, inspection);
             if self.bytes {
-                object["hex"] = Value::String(hex(&seen.frame));
+                object["hex"] = Value::String(hex(&frame.bytes));
             }
             return out.json_line(&object);
         }
@@ -43,11 +43,11 @@ impl Show {
                 "TIME (UTC)       CONN     API                          ID  CLIENT                BYTES",
             )?;
         }
-        out.line(line(seen, look))?;
+        out.line(line(frame, inspection))?;
         if self.bytes {
-            out.line(hex(&seen.frame))?;
+            out.line(hex(&frame.bytes))?;
         }
-        match &look.tree {
+        match &inspection.tree {
             Some(tree) => {
                 out.text(tree)?;
                 out.line("")
@@ -62,11 +62,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-fn line(seen: &RelayedFrame, look: &Look) -> String {
-    let time = utc(seen.at);
+fn line(frame: &RelayedFrame, inspection: &Inspection) -> String {
+    let time = utc(frame.at);
     let time = time.get(11..26).unwrap_or_default();
-    let arrow = if seen.is_request { "->" } else { "<-" };
-    let (api, id, client) = match &seen.head {
+    let arrow = if frame.is_request { "->" } else { "<-" };
+    let (api, id, client) = match &frame.head {
         Some(head) => (
             api(head.key.0, head.key.name(), head.version),
             head.correlation_id.to_string(),
@@ -74,10 +74,10 @@ fn line(seen: &RelayedFrame, look: &Look) -> String {
         ),
         None => ("no header".to_owned(), String::new(), ""),
     };
-    let connection = format!("#{}", seen.connection);
-    let size = seen.size;
+    let connection = format!("#{}", frame.connection);
+    let size = frame.size;
     let mut line = format!("{time}  {connection:<5} {arrow} {api:<22} {id:>8}  {client:<16} {size:>10}");
-    for word in words(seen, look) {
+    for word in words(frame, inspection) {
         line.push_str("  ");
         line.push_str(&word);
     }
@@ -89,17 +89,17 @@ fn api(key: i16, name: &str, version: i16) -> String {
 }
 
 /// What else is to be said on the line.
-fn words(seen: &RelayedFrame, look: &Look) -> Vec<String> {
-    let mut words: Vec<String> = seen.latency.map(millis).into_iter().collect();
-    for (code, count) in &look.errors {
+fn words(frame: &RelayedFrame, inspection: &Inspection) -> Vec<String> {
+    let mut words: Vec<String> = frame.latency.map(millis).into_iter().collect();
+    for (code, count) in &inspection.errors {
         let name = ErrorCode(*code).name();
         words.push(if *count == 1 { name.to_owned() } else { format!("{count}x {name}") });
     }
-    if seen.rewritten {
+    if frame.rewritten {
         words.push("addresses rewritten".to_owned());
     }
-    words.extend(seen.note.clone());
-    words.extend(look.faults.iter().cloned());
+    words.extend(frame.note.clone());
+    words.extend(inspection.faults.iter().cloned());
     words
 }
 
@@ -107,29 +107,29 @@ fn millis(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
-fn object(seen: &RelayedFrame, look: &Look) -> Value {
-    let errors: Vec<_> = look
+fn object(frame: &RelayedFrame, inspection: &Inspection) -> Value {
+    let errors: Vec<_> = inspection
         .errors
         .iter()
         .map(|(code, count)| json!({"code": code, "name": ErrorCode(*code).name(), "count": count}))
         .collect();
-    let head = seen.head.as_ref();
+    let head = frame.head.as_ref();
     json!({
-        "time": utc(seen.at),
-        "connection": seen.connection,
-        "direction": if seen.is_request { "request" } else { "response" },
+        "time": utc(frame.at),
+        "connection": frame.connection,
+        "direction": if frame.is_request { "request" } else { "response" },
         "api_key": head.map(|head| head.key.0),
         "api": head.map(|head| head.key.name()),
         "version": head.map(|head| head.version),
         "correlation_id": head.map(|head| head.correlation_id),
         "client_id": head.and_then(|head| head.client_id.as_deref()),
-        "bytes": seen.size,
-        "latency_us": seen.latency.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
-        "topics": look.topics,
+        "bytes": frame.size,
+        "latency_us": frame.latency.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+        "topics": inspection.topics,
         "errors": errors,
-        "rewritten": seen.rewritten,
-        "faults": look.faults,
-        "note": seen.note,
+        "rewritten": frame.rewritten,
+        "faults": inspection.faults,
+        "note": frame.note,
     })
 }
 
