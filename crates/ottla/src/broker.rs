@@ -1,4 +1,4 @@
-//! A broker in this process: started from a configuration, stopped when dropped.
+//! A broker in this process: it is started from a configuration and stops when it is dropped.
 
 use crate::config::{BadConfig, Config, Durability, Http, Storage};
 use base64::Engine;
@@ -16,18 +16,18 @@ use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// In memory a snapshot is written after so many bytes of log, to forget commits of long ago.
+/// Bytes of log after which a broker in memory takes a snapshot, which frees old commits.
 const SNAPSHOT_EVERY_IN_MEMORY: u64 = 64 << 20;
 
-/// Threads that read the disk for consumers.
+/// Limit of the threads that read the disk for consumers.
 const MAX_READER_THREADS: usize = 16;
 
-/// Segments that a disk should have room for when its folder is made.
+/// The least number of segments that should fit on the disk when a folder is created.
 const MIN_SEGMENTS: u64 = 16;
-/// Segments are not made smaller, since a batch must fit into half of one.
+/// The smallest segment in bytes, since a batch must fit into half of one.
 const MIN_SEGMENT_SIZE: u64 = 4 << 20;
 
-/// A running broker. Dropping it stops it: what was acknowledged is durable, connections are closed.
+/// A running broker. Dropping it stops it: connections are closed, and everything acknowledged is durable.
 #[derive(Debug)]
 pub struct Broker {
     address: SocketAddr,
@@ -40,7 +40,7 @@ pub struct Broker {
     runtime: Option<Runtime>,
 }
 
-/// What a broker is started with.
+/// Configures and starts a broker.
 #[derive(Clone, Debug)]
 pub struct Builder {
     config: Config,
@@ -58,10 +58,10 @@ pub enum StartError {
     Listen {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The data folder cannot be made or is in use; the message names it.
+    /// The data folder cannot be created or is in use; the message names it.
     #[error(transparent)]
     Folder(Box<dyn std::error::Error + Send + Sync>),
     /// The data cannot be opened.
@@ -69,26 +69,26 @@ pub enum StartError {
     Data {
         /// The folder, or "memory".
         place: String,
-        /// What is wrong.
+        /// The error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The system gives no thread, no random number or no socket event.
+    /// The system refuses a thread, random bytes or a socket.
     #[error("the system refuses {what}: {source}")]
     System {
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// The broker's log failed: what it says from memory may not be on disk, so it stopped answering.
+/// The log of the broker failed: state in memory may not be on disk, so the broker stopped answering.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the log failed, nothing more is acknowledged: {0}")]
 pub struct BrokerFailure(String);
 
 impl Broker {
-    /// A broker whose data is gone when it stops, on a free port of 127.0.0.1.
+    /// A broker that keeps its data in memory, on a free port of 127.0.0.1. The data is lost when it stops.
     pub fn in_memory() -> Builder {
         Builder::from_storage(Storage::Memory)
     }
@@ -157,17 +157,17 @@ impl Broker {
         self.address
     }
 
-    /// The address of the pages, metrics and health; none if HTTP is off or its default port was taken.
+    /// The address of the pages, metrics and health; none if HTTP is off or its default port was in use.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.web.as_ref().map(Web::local_addr)
     }
 
-    /// The log and its medium, in a few words.
+    /// A short description of the log and its medium.
     pub fn describe(&self) -> &str {
         &self.description
     }
 
-    /// Waits until the broker's log fails, which it may never do. The process should end then.
+    /// Waits until the log of the broker fails, after which the process should end. Pending until then.
     pub async fn failed(&self) -> BrokerFailure {
         let mut failure = self.failure.clone();
         let failed = failure.wait_for(Option::is_some).await;
@@ -177,7 +177,7 @@ impl Broker {
         }
     }
 
-    /// Stops the broker: no new requests, answers under way leave, the log is closed.
+    /// Stops the broker: it reads no more requests, sends the responses in progress, and closes the log.
     ///
     /// # Errors
     /// The log had failed.
@@ -190,7 +190,7 @@ impl Broker {
     fn finish(&mut self) {
         drop(self.web.take());
         if let (Some(server), Some(runtime)) = (self.server.take(), self.runtime.take()) {
-            // A runtime must not be entered or dropped inside another one, and this may be called from there.
+            // A runtime must not be entered or dropped inside another one, and the caller may be inside one.
             let host = self.host.clone();
             let end = std::thread::spawn(move || {
                 runtime.block_on(server.stop());
@@ -232,15 +232,15 @@ impl Builder {
         self
     }
 
-    /// Serves pages, metrics and health over HTTP at this address, `host:port`; port 0 takes a free one. Off unless
-    /// asked for.
+    /// Serves pages, metrics and health over HTTP at this address, `host:port`; port 0 takes a free port. Off by
+    /// default.
     #[must_use]
     pub fn http(mut self, address: impl Into<String>) -> Builder {
         self.config.http = Http::At(address.into());
         self
     }
 
-    /// When a write counts as durable.
+    /// When a write is acknowledged.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Builder {
         self.config.durability = durability;
@@ -266,8 +266,8 @@ impl Builder {
     }
 }
 
-/// Runs work on a runtime from a thread of its own, because the caller may stand inside another runtime, as async tests
-/// do.
+/// Runs work on a runtime from a thread of its own, because the caller may be inside another runtime, as async tests
+/// are.
 fn run_on<T: Send>(runtime: &Runtime, work: impl Future<Output = io::Result<T>> + Send) -> io::Result<T> {
     let done = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(work)).join());
     done.unwrap_or_else(|_| Err(io::Error::other("the thread that starts the server panicked")))
@@ -280,7 +280,7 @@ fn listen(address: &str) -> Result<TcpListener, StartError> {
     Ok(listener)
 }
 
-/// The listener of HTTP, and the host name it was given.
+/// The listener of HTTP, and the host name in its configuration.
 fn listen_http(http: &Http) -> Result<Option<(TcpListener, Vec<String>)>, StartError> {
     match http {
         Http::Off => Ok(None),
@@ -330,7 +330,7 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
         }
         Storage::Folder(folder) => {
             let medium = DiskMedium::open(folder).map_err(|error| StartError::Folder(error.into()))?;
-            // What is acknowledged from the page cache must not wait for the disk on its way there.
+            // Direct writes would wait for the disk although the page cache is enough.
             let medium = match config.durability {
                 Durability::Disk => medium,
                 Durability::Os => medium.through_page_cache(),
@@ -348,14 +348,14 @@ fn start_host(config: &Config) -> Result<Started, StartError> {
     started.map_err(|error| refused(error.into()))
 }
 
-/// A setting that is a number of bytes.
+/// The value of a setting in bytes.
 fn bytes(settings: &Settings, key: &str) -> usize {
     let value = settings.value(key).and_then(|text| text.trim().parse::<u64>().ok());
     value.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// The size of a new folder's segments: the usual one, or less on a small disk, where a few large ones would leave the
-/// log no room to free any.
+/// The size of segments in a new folder: the default, or less on a small disk, where a few large segments would fill
+/// the disk before the log could free one.
 fn segment_size(medium: &DiskMedium) -> u64 {
     let free = medium.free_space().unwrap_or(u64::MAX);
     let mut size = Options::disk().segment_size;
@@ -383,8 +383,8 @@ fn absolute(folder: &Path) -> PathBuf {
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
 }
 
-/// What clients are told: as configured, else the address that is listened on; of a wildcard address this machine's
-/// loopback, since no other name is known.
+/// The address that clients are told to connect to: the configured one, else the address that the broker listens on.
+/// For a wildcard address it is `localhost`, since no other name is known.
 fn advertised(config: &Config, listener: &TcpListener) -> Result<Advertised, StartError> {
     let address =
         listener.local_addr().map_err(|source| StartError::System { what: "the local address", source })?;

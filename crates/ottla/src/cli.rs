@@ -1,7 +1,7 @@
-//! The command line: one table of commands and flags, and what every command shares.
+//! The command line: one table of commands and flags, and the flags that commands share.
 //!
-//! Exit status: 0 done, 1 failed (one sentence on standard error says what, where and what to do), 2 wrong usage,
-//! 3 `ottla decode` found faults. `ottla log` has its own: 0 whole, 1 damaged, 2 it could not be read.
+//! Exit status: 0 done, 1 failed (one sentence on standard error says what, where and what to do), 2 wrong usage, 3 for
+//! faults that `ottla decode` found. `ottla log` has its own: 0 undamaged, 1 damaged, 2 unreadable.
 
 mod apis;
 mod consume;
@@ -32,7 +32,7 @@ use crate::terminal::say;
 use failure::Failure;
 use out::Out;
 
-/// The commands: those that talk to a running cluster, then those that need none.
+/// The commands: first those that need a running cluster.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     #[command(visible_alias = "topics")]
@@ -55,10 +55,10 @@ pub(crate) enum Command {
     Log(log::Log),
 }
 
-/// Which cluster to talk to, and how to show what it says.
+/// The cluster, and the form of the output.
 #[derive(Args)]
 struct Connect {
-    /// Brokers to start from, as HOST:PORT, several separated by commas. The port is 9092 unless given.
+    /// Brokers to connect to first, as HOST:PORT, separated by commas; the default port is 9092.
     #[arg(
         short = 'b',
         long,
@@ -69,20 +69,20 @@ struct Connect {
         help_heading = "Cluster"
     )]
     bootstrap_server: String,
-    /// How long to keep trying before giving up, in seconds.
+    /// How long to retry before the command fails, in seconds.
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30, help_heading = "Cluster")]
     timeout: u64,
-    /// How to print: aligned text for people, or JSON for programs.
+    /// Form of the output: aligned text, or JSON for programs.
     #[arg(short, long, global = true, value_enum, default_value_t = Output::Text, help_heading = "Output")]
     output: Output,
 }
 
-/// How to print.
+/// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// Aligned text.
     Text,
-    /// JSON: one document, or one object a line where records stream.
+    /// JSON: one document, or one object per line for a stream of records.
     Json,
 }
 
@@ -99,7 +99,7 @@ impl Connect {
     }
 }
 
-/// Runs a command and says how it went.
+/// Runs a command, reports a failure, and returns the exit status.
 pub(crate) fn run(command: Command) -> ExitCode {
     let mut out = Out::stdout();
     let done = execute(command, &mut out).and_then(|()| Ok(out.flush()?));
@@ -107,7 +107,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_quiet() => ExitCode::SUCCESS,
         Err(failure) => {
-            // What was printed before the failure still counts.
+            // Output printed before the failure is kept.
             let _ = out.flush();
             say(failure.to_string());
             ExitCode::from(failure.status())
@@ -140,7 +140,7 @@ fn execute(command: Command, out: &mut Out) -> Result<(), Failure> {
     })
 }
 
-/// Reads `NAME=VALUE`, as flags give configurations and headers.
+/// Parses `NAME=VALUE` of flags for configurations and headers.
 fn name_and_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -160,7 +160,7 @@ mod tests {
         _command: Command,
     }
 
-    /// The commands that talk to no cluster.
+    /// The commands that need no cluster.
     const ALONE: [&str; 11] = [
         "ottla serve",
         "ottla apis",

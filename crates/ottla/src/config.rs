@@ -1,43 +1,44 @@
-//! Configuration of a broker: built-in defaults, then a TOML file, then the environment, then flags; the later wins.
+//! Configuration of a broker: built-in defaults, a TOML file, the environment, flags; a later source overrides an
+//! earlier one.
 
 use ottla_core::config::{ConfigError, Settings, broker_keys, check_broker_config};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use strsim::levenshtein;
 
-/// When a write counts as durable.
+/// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Durability {
-    /// When the disk has it (fdatasync): it survives a power cut.
+    /// After fdatasync: it survives a power failure.
     #[default]
     Disk,
-    /// When the operating system has it: it survives a killed process, not a power cut. Kafka's default.
+    /// When it is in the page cache: it survives the end of the process, not a power failure. Kafka's default.
     Os,
 }
 
 /// Where a broker keeps its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// In memory, gone with the broker.
+    /// In memory: the data is lost when the broker stops.
     Memory,
     /// In a folder.
     Folder(PathBuf),
 }
 
-/// Whether and where a broker serves its pages, metrics and health over HTTP.
+/// The address of the pages, metrics and health over HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Http {
-    /// Nowhere.
+    /// HTTP is not served.
     Off,
-    /// At [`Http::DEFAULT`], or nowhere if that is taken, which is warned of.
+    /// At [`Http::DEFAULT`]; if that is in use, a warning is logged and HTTP is not served.
     #[default]
     IfFree,
-    /// At this address, `host:port`; port 0 takes a free one. That it is taken is an error.
+    /// At this address, `host:port`; port 0 takes a free port. The broker does not start if the address is in use.
     At(String),
 }
 
 impl Http {
-    /// The address if none is given.
+    /// The default address.
     pub const DEFAULT: &str = "127.0.0.1:9080";
 }
 
@@ -56,10 +57,10 @@ impl std::str::FromStr for Http {
     }
 }
 
-/// All a broker is started with.
+/// The whole configuration of a broker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Address to listen on, as `host:port`; port 0 takes a free one.
+    /// Address to listen on, as `host:port`; port 0 takes a free port.
     pub listen: String,
     /// Address that clients are told to connect to, as `host:port`. None for the address that the broker listens on; if
     /// that is a wildcard address (`0.0.0.0`, `[::]`), for `localhost` and its port.
@@ -68,9 +69,9 @@ pub struct Config {
     pub http: Http,
     /// Where data is kept.
     pub storage: Storage,
-    /// When a write counts as durable.
+    /// When a write is acknowledged.
     pub durability: Durability,
-    /// Exchanges of each connection that are kept to be looked at; none if nothing is recorded from the start.
+    /// How many exchanges of each connection are recorded from the start; none to record nothing.
     pub trace: Option<usize>,
     /// Broker configuration under Kafka's names.
     pub broker: BTreeMap<String, String>,
@@ -90,7 +91,7 @@ impl Default for Config {
     }
 }
 
-/// Why a configuration was refused: which key, where it came from, what it takes.
+/// Why a configuration was refused: the source of the value, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {why}")]
 pub struct BadConfig {
@@ -99,14 +100,14 @@ pub struct BadConfig {
 }
 
 impl BadConfig {
-    /// A refusal: where the value came from, and why it was refused.
+    /// A refusal with the source of the value and the reason.
     pub fn new(origin: impl Into<String>, why: impl Into<String>) -> BadConfig {
         BadConfig { origin: origin.into(), why: why.into() }
     }
 }
 
 impl Config {
-    /// Takes what a TOML file says over what stood before.
+    /// Overrides this configuration with the values of a TOML file.
     ///
     /// # Errors
     /// The file cannot be read or parsed, or a key or value in it is not legal.
@@ -147,7 +148,7 @@ impl Config {
         Ok(())
     }
 
-    /// Kafka's dotted names may be quoted or not: an unquoted one is a table in a table to TOML.
+    /// Kafka's dotted names may be quoted or not: TOML reads an unquoted one as nested tables.
     fn merge_broker(&mut self, source: &str, name: &str, value: toml::Value) -> Result<(), BadConfig> {
         match value {
             toml::Value::Table(table) => {
@@ -172,9 +173,8 @@ impl Config {
         Ok(())
     }
 
-    /// Takes `KAFKA_…` variables as the container images of Apache Kafka do: `_` stands for `.`, `__` for `_`, `___`
-    /// for
-    /// `-`. Returns the variables that mean nothing here, so that each can be warned of.
+    /// Takes `KAFKA_…` variables as the container images of Apache Kafka do: `_` stands for `.`, `__` for `_`, and
+    /// `___` for a hyphen. Returns the variables that name no key, so that the caller can warn of each.
     ///
     /// # Errors
     /// A known key does not take the value.

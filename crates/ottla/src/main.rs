@@ -23,8 +23,8 @@ struct Arguments {
 enum Command {
     /// Run a broker (the default)
     ///
-    /// Configuration comes from built-in defaults, then the file of --config, then KAFKA_... variables, then flags; the
-    /// later wins. Topics have Kafka's configuration keys too: see `ottla topic create --help`.
+    /// Configuration comes from built-in defaults, the file of --config, KAFKA_... variables and flags; a later source
+    /// overrides an earlier one. Topics have Kafka's configuration keys too: see `ottla topic create --help`.
     Serve(serve::ServeArgs),
     #[command(flatten)]
     Cluster(cli::Command),

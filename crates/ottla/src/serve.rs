@@ -1,4 +1,4 @@
-//! `ottla serve`: runs a broker until it is told to stop, or its log fails.
+//! `ottla serve`: runs a broker until a signal stops it or its log fails.
 
 use crate::logging::Logging;
 use crate::signals::stop_signal;
@@ -9,28 +9,28 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Exchanges that `--trace` keeps of each connection if it does not say: `ottla_broker::TRACE_RING` as text.
+/// Exchanges of each connection that `--trace` without a number records: `ottla_broker::TRACE_RING` as text.
 const DEFAULT_RING: &str = "100";
-/// Exit code for a configuration that was refused.
+/// Exit status for a configuration that was refused.
 const BAD_CONFIG: u8 = 2;
 
-/// Serves Kafka clients. Configuration: built-in defaults, then --config, then KAFKA_… variables, then flags; the later
-/// wins.
+/// Serves Kafka clients. Configuration: built-in defaults, --config, KAFKA_… variables, flags; a later source overrides
+/// an earlier one.
 #[derive(clap::Args, Default)]
 pub(crate) struct ServeArgs {
-    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:9092]
+    /// Address to listen on; port 0 takes a free port [default: 127.0.0.1:9092]
     #[arg(long, value_name = "HOST:PORT", env = "OTTLA_LISTEN")]
     listen: Option<String>,
-    /// Address told to clients, when it is not the one listened on (containers, port mappings)
+    /// Address that clients are told to connect to, if it is not the one listened on (containers, port mappings)
     #[arg(long, value_name = "HOST:PORT", env = "OTTLA_ADVERTISE")]
     advertise: Option<String>,
     /// Address of the pages, metrics and health over HTTP, or off [default: 127.0.0.1:9080, if it is free]
     #[arg(long, value_name = "HOST:PORT|off", env = "OTTLA_HTTP")]
     http: Option<Http>,
-    /// Folder that keeps the data; made if it does not exist [default: ./ottla-data]
+    /// Folder for the data; created if it does not exist [default: ./ottla-data]
     #[arg(long, value_name = "FOLDER", env = "OTTLA_DATA", conflicts_with = "memory")]
     data: Option<PathBuf>,
-    /// Keep everything in memory: fast, and gone when the broker stops
+    /// Keep everything in memory; the data is lost when the broker stops
     #[arg(long, env = "OTTLA_MEMORY")]
     memory: bool,
     /// When a write is acknowledged: disk (after fdatasync) or os (from the page cache, as Kafka does) [default: disk]
@@ -42,7 +42,7 @@ pub(crate) struct ServeArgs {
     /// TOML file with listen, advertise, http, data, memory, durability and a table [broker] of Kafka's names
     #[arg(long, value_name = "FILE", env = "OTTLA_CONFIG")]
     config: Option<PathBuf>,
-    /// Keep the last N exchanges of every connection with their bytes, to be looked at over HTTP; also while it runs
+    /// Record the last N exchanges of every connection with their bytes, to be read over HTTP
     #[arg(long, value_name = "N", env = "OTTLA_TRACE", num_args = 0..=1, default_missing_value = DEFAULT_RING)]
     trace: Option<usize>,
     /// What to log to stderr: error, warn, info, debug, or a filter such as ottla_broker=debug
@@ -53,7 +53,7 @@ pub(crate) struct ServeArgs {
 /// Runs `ottla serve`; `started` is when the process began.
 pub(crate) fn run(args: &ServeArgs, started: Instant) -> ExitCode {
     let refused = |error: BadConfig| {
-        // An error in a file quotes the line.
+        // An error in a file has several lines: it quotes the file.
         eprintln!("ottla: {}", escape_lines(&error.to_string()));
         ExitCode::from(BAD_CONFIG)
     };
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &ServeArgs, started: Instant) -> ExitCode {
     }
 }
 
-/// Waits for Ctrl-C, SIGTERM or the end of the log.
+/// Waits for Ctrl-C, SIGTERM or a failure of the log.
 fn wait(broker: &Broker, logging: &Logging) -> Option<ottla::BrokerFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return None };

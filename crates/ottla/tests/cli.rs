@@ -185,8 +185,8 @@ async fn a_transaction_that_hangs_is_shown_and_ended() {
     assert!(world.err("txn fence nobody").contains("TRANSACTIONAL_ID_NOT_FOUND"));
 }
 
-/// A name that clients choose freely, with a line end, an escape sequence that sets the title of a terminal, and a character that
-/// turns text around.
+/// A name that clients choose freely, with a line end, an escape sequence that sets the title of a terminal, and a
+/// character that turns text around.
 const ODD: &str = "a\nforged Stable \u{1b}]0;title\u{7}\u{202e}";
 const ODD_SHOWN: &str = r"a\nforged Stable \u{1b}]0;title\u{7}\u{202e}";
 

@@ -1,4 +1,5 @@
-//! The client against a broker: one in this process, or the cluster that OTTLA_TEST_CLUSTER names, such as Apache Kafka's.
+//! The client against a broker: one in this process, or the cluster that OTTLA_TEST_CLUSTER names, such as Apache
+//! Kafka's.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
@@ -19,7 +20,8 @@ use ottla_wire::messages::create_topics_request::CreatableTopic;
 
 const WAIT: Duration = Duration::from_millis(200);
 
-/// A client of the cluster to test against, and a name that no earlier run has used. The broker lives as long as the first.
+/// A client of the cluster to test against, and a name that no earlier run has used. The broker lives as long as the
+/// first.
 async fn cluster(test: &str) -> (Option<Broker>, Client, String) {
     let (broker, address) = match std::env::var("OTTLA_TEST_CLUSTER") {
         Ok(address) => (None, address),

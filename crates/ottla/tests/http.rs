@@ -1,4 +1,5 @@
-//! HTTP of an embedded broker: off unless asked for, an error if it cannot be had, never in the way if it was only the default.
+//! HTTP of an embedded broker: off unless asked for, an error if it cannot be had, never in the way if it was only the
+//! default.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 use ottla::{Broker, Config, Http, StartError, Storage};

@@ -246,7 +246,7 @@ fn faults_are_placed_and_counted_and_change_the_exit_status() {
     let good = fed("encode AddOffsetsToTxn --version 4", b"{}").0;
     let bad = good.replacen("00190004", "001900ff", 1);
     let (tree, status, err) = fed("decode", bad.as_bytes());
-    assert_eq!((status, err.as_str()), (3, "ottla: the frame is not as it should be.\n"));
+    assert_eq!((status, err.as_str()), (3, "ottla: the frame is malformed.\n"));
     assert!(tree.contains("undecoded"), "{tree}");
     let fault = tree.lines().find(|line| line.starts_with("fault: ")).unwrap();
     assert!(

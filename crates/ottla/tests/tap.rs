@@ -272,7 +272,8 @@ fn of<M: Request>(message: &M, version: i16, correlation_id: i32) -> Bytes {
 
 #[tokio::test]
 async fn secrets_pass_but_are_not_told() {
-    // Of every frame the echo is the answer; it has the correlation id elsewhere, so the requests' ids are chosen to match.
+    // Of every frame the echo is the answer; it has the correlation id elsewhere, so the requests' ids are chosen to
+    // match.
     const HANDSHAKE: i32 = 17 << 16;
     let handshake = of(&SaslHandshakeRequest::default(), 0, HANDSHAKE);
     let token = Bytes::from_static(b"\0\0\0\x0b\0max\0secret");

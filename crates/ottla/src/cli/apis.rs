@@ -46,7 +46,7 @@ impl Apis {
     }
 }
 
-/// What stands around a message at one version, and how small it can be.
+/// Header versions and smallest frames of an API at one version.
 struct Frames {
     request_header: i16,
     response_header: i16,

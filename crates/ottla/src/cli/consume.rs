@@ -1,4 +1,4 @@
-//! `ottla consume`: records to standard output.
+//! `ottla consume`: prints records.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -14,16 +14,18 @@ use super::out::Out;
 /// How long one fetch waits for records.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// Print the records of a topic, from the beginning and then as they come.
+/// Print the records of a topic, from the beginning, and then new records as they arrive.
 ///
-/// Ends with Ctrl-C, after --count records, or with --exit-at-end when everything there was has been read.
+/// Ends with Ctrl-C, after --count records, or with --exit-at-end at the end of the topic. A terminal gets control
+/// characters of records escaped; a pipe or file gets the bytes as they are.
 #[derive(Args)]
 pub(crate) struct Consume {
     #[command(flatten)]
     connect: Connect,
     /// Topic to read.
     topic: String,
-    /// Where to start: beginning, end, or an offset. With --group only where the group has no offset yet.
+    /// Where to start: beginning, end, or an offset. With --group it applies only where the group has no committed
+    /// offset.
     #[arg(long, value_name = "PLACE", default_value = "beginning", value_parser = start_at)]
     from: StartAt,
     /// Read this partition only.
@@ -33,13 +35,13 @@ pub(crate) struct Consume {
     /// records are printed.
     #[arg(short, long, value_name = "GROUP")]
     group: Option<String>,
-    /// What to show of transactions.
+    /// Which records of transactions to print.
     #[arg(short, long, value_enum, value_name = "LEVEL", default_value_t = IsolationLevel::ReadCommitted)]
     isolation: IsolationLevel,
-    /// End after so many records.
+    /// End after N records.
     #[arg(short, long, value_name = "N")]
     count: Option<usize>,
-    /// End when everything has been read that was there.
+    /// End when all partitions are read to their end.
     #[arg(short, long)]
     exit_at_end: bool,
     /// Print each record by this pattern: %t topic, %p partition, %o offset, %k key, %s value, %h headers, %T
@@ -52,9 +54,9 @@ pub(crate) struct Consume {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum IsolationLevel {
-    /// Only what is committed, or was sent outside of transactions.
+    /// Records of committed transactions, and records outside of transactions.
     ReadCommitted,
-    /// Everything, also what is open or was aborted.
+    /// All records, those of open and aborted transactions too.
     ReadUncommitted,
 }
 
@@ -83,7 +85,7 @@ impl StartAt {
     }
 }
 
-/// Who reads: alone, or for a group.
+/// A consumer without or with a group.
 enum Reader {
     Alone(Consumer),
     Member(GroupConsumer),
@@ -188,7 +190,7 @@ impl Consume {
     }
 }
 
-/// The offsets behind these records, the last of each partition.
+/// The offsets after these records, one for each partition.
 fn behind(records: &[Consumed]) -> Vec<GroupOffset> {
     let mut offsets: Vec<GroupOffset> = Vec::new();
     for record in records {

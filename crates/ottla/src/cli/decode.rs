@@ -1,4 +1,4 @@
-//! `ottla decode`: from bytes to what they say.
+//! `ottla decode`: decodes frames, messages and capture files.
 
 mod capture;
 
@@ -28,32 +28,33 @@ use super::tap::filter::{Filter, Filters};
 use super::tap::inspect::Inspector;
 use super::tap::print::FramePrinter;
 
-/// Decode frames: hex, base64, the bytes themselves or a capture file become trees, JSON or lines.
+/// Decode frames, given as hex, base64, raw bytes or a capture file, to trees, JSON or lines.
 ///
-/// A stream of frames is split. Requests say what they are; a response is known by the correlation id of a request
-/// before it, or by --api, --version and --response. A frame that is not as it should be is shown up to the fault, and
-/// the fault says at which byte and in which field, what was expected and what was found; the exit status is then 3.
+/// The input may have several frames. The header of a request names its API; a response is matched with a request
+/// before it by its correlation id, or described by --api, --version and --response. A malformed frame is shown up to
+/// the fault, with the byte and the field of the fault, and what was expected and found there; the exit status is then
+/// 3.
 #[derive(Args)]
 pub(crate) struct Decode {
-    /// The file; standard input unless given, or if `-`.
+    /// The file; `-` or nothing for standard input.
     file: Option<PathBuf>,
-    /// The API that responses, or a body alone, belong to; another message if there is no frame around it.
+    /// The API of the responses or of a body alone; or another message, which has no frame.
     #[arg(long, value_name = "NAME")]
     api: Option<String>,
-    /// The version of --api; the highest stable one unless given.
+    /// The version of --api [default: the highest stable one]
     #[arg(long, value_name = "N", requires = "api")]
     version: Option<i16>,
     /// Every frame is a response to --api.
     #[arg(long, requires = "api")]
     response: bool,
-    /// There is no size and no header in front of the message of --api.
+    /// The input is the message of --api alone, without size and header.
     #[arg(long, requires = "api")]
     body_only: bool,
-    /// Of a capture file: the port of the broker, where the packets do not tell client and broker apart.
+    /// Port of the broker in a capture file, if the packets do not show which side is the broker.
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Of a capture file: show only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name
-    /// may end in *. The same key twice means either, different keys mean both.
+    /// Show only matching frames of a capture file: api=Fetch, client=ID, topic=NAME, several separated by commas. A
+    /// name may end in *. Conditions with the same key are alternatives; with different keys all must hold.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',')]
     filter: Vec<Filter>,
     #[command(flatten)]
@@ -66,21 +67,21 @@ pub(crate) struct Decode {
 #[derive(Args)]
 #[group(multiple = false)]
 struct ShowFlags {
-    /// A JSON object a frame, which `ottla encode` takes; records are opened beside their bytes.
+    /// Print one JSON object per frame, which `ottla encode` accepts; records are decoded next to their bytes.
     #[arg(long)]
     json: bool,
-    /// A tree a frame, which is the default but for capture files.
+    /// Print a tree for each frame: the default, except for capture files.
     #[arg(long)]
     tree: bool,
-    /// A line a frame, which is the default of capture files.
+    /// Print one line per frame: the default for capture files.
     #[arg(long)]
     summary: bool,
 }
 
-/// Bytes that say what a file is.
+/// Bytes at the start of a file by which its format is recognised.
 const MAGIC: usize = 4;
 
-/// What was met so far.
+/// Frames so far.
 #[derive(Default)]
 struct FrameCount {
     frames: u64,
@@ -101,7 +102,7 @@ impl Decode {
         self.bytes(&schemas, &head.into(), out)?.outcome()
     }
 
-    /// What to read from, and what to call it.
+    /// The input, and its name for messages.
     fn open(&self) -> Result<(Box<dyn Read>, String), Failure> {
         match &self.file {
             Some(path) if path.as_os_str() != "-" => {
@@ -116,7 +117,7 @@ impl Decode {
 
     fn capture(&self, schemas: &Schemas, from: &mut dyn Read, out: &mut Out) -> Result<FrameCount, Failure> {
         if self.api.is_some() {
-            return Err(Failure::new("a capture file says itself what its frames are")
+            return Err(Failure::new("--api cannot be used with a capture file, whose frames are known")
                 .remedy("Leave out --api; --filter api=NAME shows only one API."));
         }
         let reading = Reading::new(Settings { port: self.port, ..Settings::default() });
@@ -134,12 +135,12 @@ impl Decode {
 
     fn bytes(&self, schemas: &Schemas, input: &Bytes, out: &mut Out) -> Result<FrameCount, Failure> {
         if self.port.is_some() || !self.filter.is_empty() {
-            return Err(Failure::new("--port and --filter are for capture files, and this is none"));
+            return Err(Failure::new("--port and --filter are for capture files, and the input is none"));
         }
         let (_, bytes) = bytes_of(input);
         if bytes.is_empty() {
             return Err(Failure::new("there are no bytes to decode")
-                .remedy("Give hex, base64, the bytes themselves or a capture file."));
+                .remedy("Give hex, base64, raw bytes or a capture file."));
         }
         let mut count = FrameCount::default();
         match self.subject(schemas)? {
@@ -233,7 +234,7 @@ impl Decode {
     }
 }
 
-/// What the flags say the bytes are.
+/// What the input is, by the flags.
 enum InputKind {
     /// A message without a frame.
     Body(&'static MessageTable, i16),
@@ -255,7 +256,7 @@ fn print_faults(explained: &Explained, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A frame as JSON; one with faults also has them, and its tree if it cannot be read as a message.
+/// A frame as JSON, with its faults, and with its tree if it cannot be decoded as a message.
 fn described(
     schemas: &Schemas,
     direction: Direction,
@@ -286,7 +287,7 @@ fn described(
     shown
 }
 
-/// What is known of bytes that are no message.
+/// Faults and tree of bytes that cannot be decoded as a message.
 fn faulty(explained: &Explained) -> Map<String, Value> {
     let mut shown = Map::new();
     if let Some(head) = explained.head() {
@@ -312,10 +313,8 @@ impl FrameCount {
     fn outcome(&self) -> Result<(), Failure> {
         match (self.faulty, self.frames) {
             (0, _) => Ok(()),
-            (1, 1) => Err(Failure::faults("the frame is not as it should be")),
-            (faulty, frames) => {
-                Err(Failure::faults(format!("{faulty} of {frames} frames are not as they should be")))
-            }
+            (1, 1) => Err(Failure::faults("the frame is malformed")),
+            (faulty, frames) => Err(Failure::faults(format!("{faulty} of {frames} frames are malformed"))),
         }
     }
 }

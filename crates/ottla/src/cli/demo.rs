@@ -1,4 +1,4 @@
-//! `ottla demo`: a small exactly-once pipeline, and what each kind of reader sees of it.
+//! `ottla demo`: a small exactly-once pipeline, and what consumers of each isolation level read of it.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,21 +15,21 @@ use super::{Connect, group, topic};
 
 /// How long one fetch waits for records.
 const WAIT: Duration = Duration::from_millis(50);
-/// How long something may take to show, or to arrive.
+/// How long records may take to arrive or to become visible.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
-/// Watch a small exactly-once pipeline at work.
+/// Run a small exactly-once pipeline step by step.
 ///
-/// It reads orders and writes a receipt for each. The receipts, and the offset up to which orders were read, go into
-/// one transaction: both count, or neither does. The demo shows an open transaction, a commit, an abort and the retry,
-/// and each time what a read_committed reader sees, what a read_uncommitted reader sees, and where the group would
-/// continue. It fails if the broker shows anything else. Topics and group have fresh names in every run and are deleted
-/// at the end.
+/// It reads orders and writes a receipt for each. The receipts and the offset of the orders that were read are one
+/// transaction: both take effect, or neither does. The demo shows an open transaction, a commit, an abort and the
+/// retry; and each time what a read_committed and a read_uncommitted consumer read, and where the group would continue.
+/// It fails if the broker returns anything else. Topics and group have new names in every run and are deleted at the
+/// end.
 #[derive(Args)]
 pub(crate) struct Demo {
     #[command(flatten)]
     connect: Connect,
-    /// Leave topics and group in place, to look at them with the other commands.
+    /// Keep topics and group, to inspect them with the other commands.
     #[arg(long)]
     keep: bool,
 }
@@ -65,7 +65,7 @@ impl Demo {
     }
 }
 
-/// The demo, as it goes on.
+/// A run of the demo.
 struct Scenario {
     client: Client,
     /// Name of the group, and the transactional id.
@@ -76,7 +76,7 @@ struct Scenario {
     steps: Vec<Value>,
 }
 
-/// What can be seen at one moment.
+/// What consumers read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct View {
     uncommitted: Vec<String>,
@@ -157,7 +157,7 @@ impl Scenario {
         Ok(out.flush()?)
     }
 
-    /// Tells what happened, and shows what can be seen of it as soon as it is what it must be.
+    /// Prints a step, after what consumers read has become what is expected.
     async fn step(&mut self, what: &str, expected: View, out: &mut Out) -> Result<(), Failure> {
         let started = Instant::now();
         let mut seen = self.look().await?;
@@ -165,7 +165,7 @@ impl Scenario {
             if started.elapsed() >= MAX_WAIT {
                 let what = format!("expected to see {expected:?}, and after {MAX_WAIT:?} saw {seen:?}");
                 return Err(
-                    Failure::new(what).remedy("The broker breaks a promise: please report it with its log.")
+                    Failure::new(what).remedy("This is a bug of the broker: please report it with its log.")
                 );
             }
             seen = self.look().await?;
@@ -231,7 +231,7 @@ impl Worker {
         })
     }
 
-    /// Reads so many orders; leaves their receipts and the group's offset in an open transaction.
+    /// Reads `count` orders, and writes their receipts and the group's offset in a transaction that stays open.
     async fn handle(&mut self, count: usize) -> Result<(), Failure> {
         let started = Instant::now();
         let mut orders = Vec::new();

@@ -1,4 +1,4 @@
-//! `ottla encode`: from JSON to the bytes of a frame.
+//! `ottla encode`: encodes JSON to a frame.
 
 use std::io::{self, Read};
 
@@ -19,27 +19,27 @@ use super::schemas::{SchemaFiles, find};
 
 /// Encode a message: JSON on standard input becomes the frame that a client or broker would send.
 ///
-/// Field names are those of the schema with a small first letter, as `ottla decode --json` prints them; what is left
-/// out has its default. A whole frame as `ottla decode --json` prints it is taken too: its message is under `body`, and
-/// correlationId and clientId are kept.
+/// Field names are those of the schema with a lower-case first letter, as `ottla decode --json` prints them; omitted
+/// fields have their defaults. A whole frame as `ottla decode --json` prints it is accepted too: its message is under
+/// `body`, and correlationId and clientId are kept.
 #[derive(Args)]
 pub(crate) struct Encode {
-    /// Name of the API, with or without Request or Response behind it; its number; or another message, which has no
+    /// Name of the API, optionally with Request or Response appended; its number; or another message, which has no
     /// frame.
     name: String,
-    /// The version; the highest stable one unless given.
+    /// The version [default: the highest stable one]
     #[arg(long, value_name = "N")]
     version: Option<i16>,
     /// Encode the response rather than the request.
     #[arg(long)]
     response: bool,
-    /// The message alone, without size and header.
+    /// Encode the message alone, without size and header.
     #[arg(long)]
     body_only: bool,
-    /// The number in the header that ties a response to its request; 0 unless given here or in the JSON.
+    /// Correlation id in the header [default: that of the JSON, or 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     correlation_id: Option<i32>,
-    /// What the client calls itself in the header of a request; null unless given here or in the JSON.
+    /// Client id in the header of a request [default: that of the JSON, or null]
     #[arg(long, value_name = "TEXT")]
     client_id: Option<String>,
     #[command(flatten)]
@@ -52,13 +52,13 @@ pub(crate) struct Encode {
 #[derive(Args)]
 #[group(multiple = false)]
 struct FormFlags {
-    /// Print hex, which is the default.
+    /// Print hex: the default.
     #[arg(long)]
     hex: bool,
     /// Print base64.
     #[arg(long)]
     base64: bool,
-    /// Write the bytes as they are.
+    /// Write raw bytes.
     #[arg(long)]
     binary: bool,
 }

@@ -21,19 +21,20 @@ use super::schemas::{SchemaFiles, find};
 
 /// Show an API byte by byte: its smallest request and response as a grid and as a tree, and its schema.
 ///
-/// Without --version the highest stable version, without --request or --response both sides. One side with one of
-/// --bytes, --tree and --schema prints that part alone, without headings.
+/// The default is the highest stable version, and both request and response. With one of --request and --response and
+/// one of
+/// --bytes, --tree and --schema, that part alone is printed, without headings.
 #[derive(Args)]
 pub(crate) struct Explain {
-    /// Name of the API, with or without Request or Response behind it, in any case; its number; or another message.
+    /// Name of the API in any case, optionally with Request or Response appended; its number; or another message.
     name: String,
-    /// The version; the highest stable one unless given.
+    /// The version [default: the highest stable one]
     #[arg(long, value_name = "N")]
     version: Option<i16>,
-    /// Only the request.
+    /// Show only the request.
     #[arg(long, conflicts_with = "response")]
     request: bool,
-    /// Only the response.
+    /// Show only the response.
     #[arg(long)]
     response: bool,
     #[command(flatten)]
@@ -41,10 +42,10 @@ pub(crate) struct Explain {
     /// Print JSON: facts, bytes, trees, fields, schemas.
     #[arg(long, conflicts_with_all = ["bytes", "tree", "schema"])]
     json: bool,
-    /// Print one HTML page that stands alone: grid and tree, linked with each other, and schema.
+    /// Print one self-contained HTML page: grid and tree, linked with each other, and schema.
     #[arg(long, conflicts_with_all = ["json", "diff", "bytes", "tree", "schema"])]
     html: bool,
-    /// What changed from version A to version B: fields, null, tags, headers, sizes.
+    /// Show what changed from version A to version B: fields, nullability, tags, headers, sizes.
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["version", "bytes", "tree", "schema"])]
     diff: Vec<i16>,
     #[command(flatten)]
@@ -109,7 +110,7 @@ impl Explain {
         }
     }
 
-    /// The side asked for, by the name or by a flag.
+    /// The side to show: that of a flag, else that of the name.
     fn side(&self, named: Option<Direction>) -> Option<Direction> {
         match (self.request, self.response) {
             (true, _) => Some(Direction::Request),
@@ -164,7 +165,7 @@ impl Explain {
         Ok(out.text(&text::changes(&changes))?)
     }
 
-    /// A message that stands in no frame of its own: its fields and its schema.
+    /// Shows a message that has no frame of its own: its fields and its schema.
     fn message(&self, schemas: &Schemas, table: &'static MessageTable, out: &mut Out) -> Result<(), Failure> {
         if !self.diff.is_empty()
             || self.html
@@ -173,8 +174,8 @@ impl Explain {
             || self.request
             || self.response
         {
-            return Err(Failure::new(format!("{} stands in no frame of its own", table.name))
-                .remedy("Without flags its fields and schema are shown."));
+            return Err(Failure::new(format!("{} has no frame of its own", table.name))
+                .remedy("Leave out the flags to see its fields and schema."));
         }
         let version = self.version.unwrap_or(table.versions.max);
         if !table.versions.contains(version) {

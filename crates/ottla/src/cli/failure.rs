@@ -1,4 +1,4 @@
-//! A command that failed: one sentence for people, with the remedy where one is known.
+//! Why a command failed: one sentence, and what to do about it where that is known.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) struct Failure {
 
 /// The exit status of a command that failed.
 const FAILED: u8 = 1;
-/// The exit status of a command that did its work and found faults in what it was given.
+/// The exit status of a command that found faults in its input.
 const FOUND_FAULTS: u8 = 3;
 /// The exit status of a command that found its data damaged.
 const DAMAGED: u8 = 1;
@@ -30,7 +30,7 @@ impl Failure {
         Failure { what: what.into(), remedy: None, quiet: false, status: FAILED }
     }
 
-    /// The command did its work and found faults in what it was given.
+    /// The command found faults in its input.
     pub(crate) fn faults(what: impl Into<String>) -> Failure {
         Failure { status: FOUND_FAULTS, ..Failure::new(what) }
     }
@@ -50,13 +50,13 @@ impl Failure {
         self.status
     }
 
-    /// Adds what to do about it.
+    /// Adds a sentence that says what to do.
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Failure {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// Whoever read the output has gone: nothing to report.
+    /// True if the reader of the output has closed it: then there is nothing to report.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
@@ -119,15 +119,15 @@ fn remedy(error: &ClientError) -> Option<&'static str> {
         ClientError::ConnectionLost { peer, .. } if peer.contains("where broker") => {
             Some("Set the broker's advertised address to one that this machine can reach.")
         }
-        ClientError::ConnectionLost { .. } => Some("See the broker's log, then try again."),
+        ClientError::ConnectionLost { .. } => Some("Check the log of the broker, then try again."),
         ClientError::Timeout { last: Some(last), .. } => {
             remedy(last).or(Some("Try again, or wait longer with --timeout."))
         }
         ClientError::Timeout { .. } => {
-            Some("See whether the broker is overloaded, or wait longer with --timeout.")
+            Some("Check whether the broker is overloaded, or wait longer with --timeout.")
         }
         ClientError::Malformed { .. } => {
-            Some("See whether the address is that of a Kafka broker's plain listener.")
+            Some("Check that the address is that of a plaintext listener of a Kafka broker.")
         }
         ClientError::Unsupported { .. } => Some("This needs Ottla, or Apache Kafka 4.0 or later."),
         ClientError::Kafka { code, .. } => remedy_for_code(*code),
@@ -137,15 +137,15 @@ fn remedy(error: &ClientError) -> Option<&'static str> {
 
 fn remedy_for_code(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
-        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => "`ottla topic list` shows what there is.",
-        ErrorCode::TOPIC_ALREADY_EXISTS => "Leave it as it is with --if-not-exists, or choose another name.",
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => "`ottla topic list` lists the topics.",
+        ErrorCode::TOPIC_ALREADY_EXISTS => "Use --if-not-exists to keep it as it is, or choose another name.",
         ErrorCode::INVALID_REPLICATION_FACTOR => {
             "Leave out --replication-factor to take the broker's default."
         }
         ErrorCode::OFFSET_OUT_OF_RANGE => "`ottla topic offsets` shows where partitions begin and end.",
-        ErrorCode::GROUP_ID_NOT_FOUND => "`ottla group list` shows what there is.",
+        ErrorCode::GROUP_ID_NOT_FOUND => "`ottla group list` lists the groups.",
         ErrorCode::NON_EMPTY_GROUP => "Stop the group's members first; `ottla group describe` shows them.",
-        ErrorCode::TRANSACTIONAL_ID_NOT_FOUND => "`ottla txn list` shows what there is.",
+        ErrorCode::TRANSACTIONAL_ID_NOT_FOUND => "`ottla txn list` lists the transactional ids.",
         ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_EPOCH => {
             "Another producer has taken over this transactional id, or the transaction timed out."
         }
@@ -156,7 +156,7 @@ fn remedy_for_code(code: ErrorCode) -> Option<&'static str> {
     })
 }
 
-/// Turns an error code of a response into a failure; `about` says what it was for, `message` what the broker adds.
+/// Turns an error code of a response into a failure. `about` names the resource; `message` is that of the response.
 pub(crate) fn refused(
     code: i16,
     api: &'static str,

@@ -1,10 +1,10 @@
-//! How records are printed: patterns in the manner of kcat, and JSON.
+//! Formats records: by patterns like those of kcat, and as JSON.
 
 use ottla_client::{Consumed, Header};
 use ottla_wire::explain::escape_line;
 use serde_json::{Map, Value, json};
 
-/// A pattern, taken apart.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(Vec<Part>);
 
@@ -20,7 +20,7 @@ enum Part {
     Timestamp,
 }
 
-/// Value and line end: what is printed unless something else is asked for.
+/// The default pattern: value and line end.
 pub(super) const DEFAULT: &str = "%s\\n";
 
 impl std::str::FromStr for Pattern {
@@ -88,8 +88,8 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> Result<u8, String> {
 }
 
 impl Pattern {
-    /// The record as bytes. What is missing prints as nothing. With `escape`, control characters of the record are
-    /// escaped; those of the pattern stay.
+    /// The record as bytes. A missing key or value is empty. With `escape`, control characters of the record are
+    /// escaped; those of the pattern are not.
     pub(super) fn print(&self, record: &Consumed, escape: bool) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &self.0 {
@@ -140,7 +140,7 @@ pub(super) fn json(record: &Consumed) -> Value {
     })
 }
 
-/// Bytes as a JSON value: a text if they are one, else `{"hex": "…"}`.
+/// Bytes as a JSON value: a string if they are UTF-8, else `{"hex": "…"}`.
 pub(super) fn bytes(bytes: Option<&[u8]>) -> Value {
     match bytes.map(std::str::from_utf8) {
         None => Value::Null,

@@ -30,7 +30,7 @@ enum Command {
     /// List all groups with their state.
     #[command(visible_alias = "ls")]
     List,
-    /// Show a group's state, its members and what each of them reads.
+    /// Show the state of a group, its members and their assigned partitions.
     Describe {
         /// Name of the group.
         group: String,
@@ -40,7 +40,7 @@ enum Command {
         /// Name of the group.
         group: String,
     },
-    /// Show what a group has committed, and how far behind the end of each partition that is.
+    /// Show the committed offsets of a group, and their lag to the end of each partition.
     Offsets {
         /// Name of the group.
         group: String,
@@ -49,10 +49,10 @@ enum Command {
     Reset(Reset),
 }
 
-/// Set where a group continues in a topic. It must have no members.
+/// Set the committed offsets of a group in a topic. The group must have no members.
 #[derive(Args)]
 struct Reset {
-    /// Name of the group; it comes into being if it does not exist.
+    /// Name of the group; it is created if it does not exist.
     group: String,
     /// Topic whose offsets are set.
     #[arg(short, long)]
@@ -65,7 +65,7 @@ struct Reset {
     to: ResetTo,
 }
 
-/// Where a group is to continue.
+/// The offset to commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResetTo {
     Start(Start),
@@ -137,7 +137,7 @@ async fn describe(client: &Client, group: &str, json: bool, out: &mut Out) -> Re
         return Err(Failure::new(format!("the broker does not describe group {group:?}")));
     };
     refused(found.error_code, "DescribeGroups", || quoted(group), found.error_message.as_deref())?;
-    // Before version 6 an unknown group is described as dead.
+    // Before version 6, DescribeGroups describes an unknown group as dead.
     if &*found.group_state == "Dead" {
         refused(ErrorCode::GROUP_ID_NOT_FOUND.0, "DescribeGroups", || quoted(group), None)?;
     }
@@ -186,7 +186,7 @@ fn described(group: &DescribedGroup) -> Value {
     })
 }
 
-/// Partitions by topic; nothing for protocols other than that of consumers.
+/// Partitions by topic; empty for protocols other than that of consumers.
 fn assignment(member: &DescribedGroupMember) -> BTreeMap<String, Vec<i32>> {
     let Ok((_, assignment)) = ConsumerProtocolAssignment::from_versioned_bytes(&member.member_assignment)
     else {
@@ -224,7 +224,7 @@ async fn offsets(client: &Client, group: &str, json: bool, out: &mut Out) -> Res
     Ok(out.table(&["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "METADATA"], &rows.collect::<Vec<_>>())?)
 }
 
-/// Where the partition of a committed offset ends; none if it is gone.
+/// The end offset of the partition of a committed offset; none if it was deleted.
 async fn end_of(client: &Client, at: &GroupOffset) -> Result<Option<i64>, Failure> {
     let partition = [at.partition];
     match client.list_offsets(&at.topic, &partition, Start::Latest, Isolation::ReadUncommitted).await {
@@ -244,8 +244,8 @@ impl Reset {
         partitions.iter().try_for_each(|partition| topic.leader(*partition).map(drop))?;
         let offset = |(partition, offset)| GroupOffset { topic: self.topic.clone(), partition, offset };
         let offsets: Vec<GroupOffset> = match self.to {
-            ResetTo::Offset(place) => {
-                partitions.iter().map(|partition| offset((*partition, place))).collect()
+            ResetTo::Offset(number) => {
+                partitions.iter().map(|partition| offset((*partition, number))).collect()
             }
             ResetTo::Start(start) => {
                 let found =
@@ -256,7 +256,7 @@ impl Reset {
         let committed = client.commit_offsets(&Membership::outside(&self.group), &offsets).await;
         committed.map_err(|error| match error.code() {
             Some(ErrorCode::UNKNOWN_MEMBER_ID) => Failure::new(format!(
-                "group {:?} has members that read on from their own offsets",
+                "group {:?} has members, which continue from their own offsets",
                 self.group
             ))
             .remedy("Stop them first; `ottla group describe` shows them."),

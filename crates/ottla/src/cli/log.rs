@@ -7,6 +7,7 @@ mod dump;
 mod filter;
 mod json;
 mod line;
+mod printer;
 mod runs;
 mod salvage;
 mod tree;
@@ -60,7 +61,7 @@ impl FolderArgument {
 }
 
 /// A location in a file, as every line of these commands begins with it.
-fn place(file: &str, offset: u64) -> String {
+fn location(file: &str, offset: u64) -> String {
     format!("{file}:0x{offset:08x}")
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::terminal::escape_coloured;
 
-/// Where a command prints to.
+/// The output of a command.
 pub(crate) struct Out {
     to: Box<dyn Write>,
 }
@@ -55,13 +55,14 @@ impl Out {
         self.to.write_all(table(headings, rows).as_bytes())
     }
 
-    /// Shows what was printed so far.
+    /// Flushes the output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
 }
 
-/// Escapes what JSON allows in strings and a terminal acts on. Outside of strings JSON has only line ends of that kind.
+/// Escapes characters that JSON allows in strings and a terminal acts on. Outside of strings, JSON text has only line
+/// ends of that kind.
 fn escape_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -74,7 +75,8 @@ fn escape_json(text: &str) -> String {
     out
 }
 
-/// Numbers stand right-aligned, all else left-aligned; no blanks at line ends. Control characters in cells are escaped.
+/// Formats a table: numbers right-aligned, other cells left-aligned, no blanks at line ends, control characters
+/// escaped.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<Cow<'_, str>>> =
         rows.iter().map(|row| row.iter().map(|cell| escape_line(cell)).collect()).collect();
@@ -101,7 +103,7 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A list of numbers as people write it.
+/// Numbers separated by commas.
 pub(crate) fn numbers(numbers: &[i32]) -> String {
     numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
 }

@@ -1,4 +1,4 @@
-//! `ottla produce`: lines from standard input become records.
+//! `ottla produce`: sends lines of standard input as records.
 
 use std::io::BufRead;
 
@@ -13,21 +13,20 @@ use super::failure::Failure;
 use super::out::Out;
 use super::{Connect, name_and_value};
 
-/// Lines that wait to be sent; the reader of standard input pauses beyond that.
+/// Lines that may wait to be sent before reading standard input pauses.
 const LINES_AHEAD: usize = 10_000;
-/// The most lines sent in one go.
+/// The most lines in one call of the producer.
 const LINES_AT_ONCE: usize = 5_000;
 
 /// Send lines from standard input, each as one record.
 ///
-/// Every record is acknowledged by all replicas before the command ends, and none is doubled when an answer is lost.
-/// With a transactional id all lines form one transaction: readers see all of them when the input ends, or none if it
-/// fails.
+/// Every record is acknowledged by all replicas before the command ends, and retries do not duplicate records. With a
+/// transactional id all lines are one transaction: it commits when the input ends, and aborts if the command fails.
 #[derive(Args)]
 pub(crate) struct Produce {
     #[command(flatten)]
     connect: Connect,
-    /// Topic to send to; created if the broker creates topics by itself.
+    /// Topic to send to; created if the broker creates topics automatically.
     topic: String,
     /// Key of every record. Equal keys go to the same partition and stay in order.
     #[arg(short, long, conflicts_with = "key_delimiter")]
@@ -45,7 +44,7 @@ pub(crate) struct Produce {
     #[arg(short = 'z', long, value_name = "CODEC", default_value = "none",
         value_parser = PossibleValuesParser::new(["none", "gzip", "snappy", "lz4", "zstd"]))]
     compression: String,
-    /// Send everything in one transaction under this id; whoever used the id before is fenced.
+    /// Send everything in one transaction under this id; another producer with this id is fenced.
     #[arg(long, value_name = "ID")]
     transactional_id: Option<String>,
     /// Print partition and offset of every record.

@@ -1,4 +1,4 @@
-//! `--schemas`: files, folders and jars with the schemas of another Kafka.
+//! `--schemas`: files, folders and jars with the schemas of another Kafka version.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,14 +10,14 @@ use ottla_microscope::schemas::Schemas;
 
 use super::failure::Failure;
 
-/// Where a jar of Kafka's clients keeps its schemas.
+/// The folder of the schemas in a kafka-clients jar.
 const IN_JAR: &str = "common/message/";
 
-/// Which tables to look with.
+/// The schemas to use.
 #[derive(Args)]
 pub(super) struct SchemaFiles {
-    /// Schemas in the place of the built-in ones: a file, a folder of .json files, or a kafka-clients jar; may be
-    /// repeated. Messages that they do not name stay as they are built in.
+    /// Schemas that replace built-in ones: a file, a folder of .json files, or a kafka-clients jar; may be repeated.
+    /// Other messages keep their built-in schemas.
     #[arg(long, value_name = "FILE|FOLDER|JAR")]
     schemas: Vec<PathBuf>,
 }
@@ -33,7 +33,7 @@ impl SchemaFiles {
                 Failure::new(format!("cannot read schemas from {}: {error}", path.display()))
             })?;
             if texts.len() == before {
-                return Err(Failure::new(format!("{} holds no schemas", path.display()))
+                return Err(Failure::new(format!("{} has no schemas", path.display()))
                     .remedy("Name a file, a folder of .json files, or a kafka-clients jar."));
             }
         }
@@ -63,8 +63,8 @@ fn add(path: &Path, texts: &mut Texts) -> io::Result<()> {
 
 fn add_jar(jar: &Path, texts: &mut Texts) -> io::Result<()> {
     let mut archive = zip::ZipArchive::new(File::open(jar)?)?;
-    for place in 0..archive.len() {
-        let mut entry = archive.by_index(place)?;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index)?;
         let name = entry.name()?.into_owned();
         if name.starts_with(IN_JAR) && name.ends_with(".json") {
             let mut text = String::new();
@@ -75,7 +75,7 @@ fn add_jar(jar: &Path, texts: &mut Texts) -> io::Result<()> {
     Ok(())
 }
 
-/// Looks a name up, and says what it could have been.
+/// Finds an API or message by name; the failure suggests similar names.
 pub(super) fn find(schemas: &Schemas, name: &str) -> Result<Subject, Failure> {
     names::find(schemas.tables(), name).map_err(|unknown| {
         let failure = Failure::new(format!("there is no API or message {:?}", unknown.name));

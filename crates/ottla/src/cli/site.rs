@@ -1,4 +1,4 @@
-//! `ottla site`: the reference as a folder of pages.
+//! `ottla site`: writes the reference as a folder of pages.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use super::schemas::SchemaFiles;
 
 /// Write the reference as static pages: every API at every version, error codes, other messages.
 ///
-/// The pages link to each other alone and work from a folder or any web server, without JavaScript too. A running
-/// broker shows the same at its HTTP address.
+/// The pages link only to each other and work from a folder or any web server, also without JavaScript. A running
+/// broker serves the same pages at its HTTP address.
 #[derive(Args)]
 pub(crate) struct WriteSite {
-    /// The folder; made if it is not there. Files of the same names are overwritten, others left alone.
+    /// The folder; created if it does not exist. Files of the same names are overwritten, others are kept.
     out: PathBuf,
     #[command(flatten)]
     schemas: SchemaFiles,

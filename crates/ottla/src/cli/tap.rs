@@ -1,4 +1,4 @@
-//! `ottla tap`: a proxy that shows what clients and brokers say to each other.
+//! `ottla tap`: prints the frames that pass the proxy of `ottla-tap`.
 
 mod capture;
 pub(super) mod filter;
@@ -23,45 +23,45 @@ use inspect::Inspector;
 use print::FramePrinter;
 use summary::Summary;
 
-/// Stand between clients and a cluster, and show every frame that passes.
+/// Relay frames between clients and a cluster, and show them.
 ///
-/// Point clients at the address of --listen. Answers that name brokers get this address instead, with the next free
-/// port for each further broker, so the whole cluster stays behind the tap; all else passes as it is, and is shown as
-/// the broker sent it. Ctrl-C ends it with a table of what has passed.
+/// Point clients at the address of --listen. In responses that name brokers, each address is replaced by that of the
+/// tap, with the next free port for each further broker, so that all connections go through the tap. Everything else is
+/// relayed as it is. Frames are shown as they were received. Ctrl-C ends it with a table of counts.
 #[derive(Args)]
 pub(crate) struct Tap {
-    /// Where clients connect; port 0 takes a free one. Further brokers get the next free ports.
+    /// Address that clients connect to; port 0 takes a free port. Further brokers get the next free ports.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:19092")]
     listen: String,
-    /// A broker of the cluster; the others are found by its answers.
+    /// A broker of the cluster; the others are found in its responses.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     to: String,
-    /// FramePrinter only what fits: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *. The
-    /// same key twice means either, different keys mean both.
+    /// Show only matching frames: api=Fetch, client=ID, topic=NAME, several separated by commas. A name may end in *.
+    /// Conditions with the same key are alternatives; with different keys all must hold.
     #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',')]
     filter: Vec<Filter>,
-    /// FramePrinter each frame as a tree, every byte explained.
+    /// Show each frame as a tree, every byte explained.
     #[arg(long, conflicts_with = "json")]
     tree: bool,
-    /// FramePrinter the bytes of each frame in hexadecimal, its size in front included.
+    /// Show the bytes of each frame in hexadecimal, its size in front included.
     #[arg(long)]
     bytes: bool,
-    /// Print a JSON object for each frame, one a line.
+    /// Print one JSON object per frame and line.
     #[arg(long)]
     json: bool,
-    /// Also write the frames to a capture file, which Wireshark and `ottla decode` read.
+    /// Also write the frames to a capture file for Wireshark and `ottla decode`.
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
 }
 
-/// What a running command holds.
+/// The state of a running command.
 struct Session<'a> {
     out: &'a mut Out,
     filters: Filters,
     inspector: Inspector,
     printer: FramePrinter,
     summary: Summary,
-    /// The capture file, and its name for when it cannot be written.
+    /// The capture file, and its path for error messages.
     capture: Option<(Capture, PathBuf)>,
 }
 
@@ -138,7 +138,7 @@ impl Session<'_> {
         Ok(self.printer.frame(self.out, frame, &inspection)?)
     }
 
-    /// Does something with the capture file, if there is one.
+    /// Calls `act` with the capture file, if there is one.
     fn captured(&mut self, act: impl FnOnce(&mut Capture) -> std::io::Result<()>) -> Result<(), Failure> {
         match &mut self.capture {
             Some((capture, path)) => act(capture).map_err(|error| unwritten(path, &error)),

@@ -1,4 +1,4 @@
-//! `ottla topic`: what topics there are, and changing them.
+//! `ottla topic`: lists, creates, changes and deletes topics.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ use super::{Connect, name_and_value};
 
 /// How long a broker may take to carry out a change, in milliseconds.
 const CHANGE_TIMEOUT: i32 = 30_000;
-/// The number that leaves a choice to the broker.
+/// The number that stands for the default of the broker.
 pub(super) const BROKER_DEFAULT: i16 = -1;
 /// A configuration resource that is a topic.
 const TOPIC_RESOURCE: i8 = 2;
-/// The source of a configuration that was given for this very topic.
+/// The source of a configuration that is set on the topic itself.
 const TOPIC_SOURCE: i8 = 1;
-/// What IncrementalAlterConfigs does with a key.
+/// Operations of IncrementalAlterConfigs.
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 
@@ -58,16 +58,16 @@ enum Command {
 struct Create {
     /// Name of the new topic: letters, digits, `.`, `_` and `-`.
     name: String,
-    /// Number of partitions; the broker's default unless given.
+    /// Number of partitions [default: that of the broker]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
-    /// Number of brokers that keep a copy; the broker's default unless given.
+    /// Number of replicas [default: that of the broker]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     replication_factor: Option<i16>,
     /// A configuration for this topic under Kafka's name, such as retention.ms=60000; may be repeated.
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     config: Vec<(String, String)>,
-    /// Do nothing, and do not fail, if the topic exists already.
+    /// Succeed without a change if the topic exists already.
     #[arg(long)]
     if_not_exists: bool,
 }
@@ -75,7 +75,7 @@ struct Create {
 /// Show partitions, leaders and configuration of one topic or all.
 #[derive(Args)]
 struct Describe {
-    /// Name of the topic; all topics unless given.
+    /// Name of the topic; without it, all topics.
     name: Option<String>,
 }
 
@@ -91,13 +91,13 @@ struct Delete {
 #[group(required = true, multiple = true)]
 #[command(arg_required_else_help = true)]
 struct Changes {
-    /// Number of partitions from now on; it can only grow, and equal keys may go to other partitions afterwards.
+    /// New number of partitions. It can only grow, and records with equal keys may go to other partitions afterwards.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
     /// Set a configuration under Kafka's name, such as retention.ms=60000; may be repeated.
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     config: Vec<(String, String)>,
-    /// Take a configuration back to the broker's default; may be repeated.
+    /// Reset a configuration to the default of the broker; may be repeated.
     #[arg(long, value_name = "NAME")]
     delete_config: Vec<String>,
 }
@@ -111,10 +111,10 @@ struct Alter {
     changes: Changes,
 }
 
-/// Show where each partition begins and ends.
+/// Show the first and the next offset of each partition.
 ///
-/// EARLIEST is the first offset that can be read, LATEST the one the next record gets. STABLE is how far a
-/// read_committed reader gets: it lies before LATEST while a transaction is open.
+/// EARLIEST is the first offset that can be read, LATEST the offset of the next record. STABLE is the last stable
+/// offset, up to which read_committed consumers read: it is below LATEST while a transaction is open.
 #[derive(Args)]
 struct Offsets {
     /// Name of the topic.
@@ -203,8 +203,8 @@ impl Describe {
             let described = topics.iter().map(|topic| described(topic, configs.get(&topic.name)));
             return Ok(out.json(&Value::Array(described.collect()))?);
         }
-        for (place, topic) in topics.iter().enumerate() {
-            if place > 0 {
+        for (index, topic) in topics.iter().enumerate() {
+            if index > 0 {
                 out.line("")?;
             }
             print_topic(topic, configs.get(&topic.name), out)?;
@@ -250,7 +250,7 @@ fn print_topic(topic: &TopicMetadata, configs: Option<&Configs>, out: &mut Out) 
     Ok(out.table(&["PARTITION", "LEADER", "REPLICAS", "IN-SYNC"], &rows.collect::<Vec<_>>())?)
 }
 
-/// The configuration given for the topics themselves, by topic.
+/// The configuration that is set on the topics themselves, by topic.
 async fn topic_configs(client: &Client, names: &[&str]) -> Result<BTreeMap<String, Configs>, Failure> {
     let resource = |name: &&str| DescribeConfigsResource {
         resource_type: TOPIC_RESOURCE,
@@ -368,7 +368,7 @@ impl Offsets {
     }
 }
 
-/// Creates a topic. False if it exists already and `tolerate` says that this is fine.
+/// Creates a topic. False if it exists already and `tolerate` is set.
 pub(super) async fn create(client: &Client, topic: CreatableTopic, tolerate: bool) -> Result<bool, Failure> {
     let name = topic.name.to_string();
     let request =

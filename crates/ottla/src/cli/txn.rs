@@ -1,4 +1,4 @@
-//! `ottla txn`: transactions, their producers, and what to do with those that hang.
+//! `ottla txn`: shows transactions and producers, and ends hanging transactions.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ use super::Connect;
 use super::failure::{Failure, refused};
 use super::out::{Out, numbers};
 
-/// List and describe transactions, show who writes to a topic, end transactions that hang.
+/// List and describe transactions, show the producers of a topic, end hanging transactions.
 #[derive(Args)]
 pub(crate) struct Txn {
     #[command(flatten)]
@@ -36,16 +36,16 @@ enum Command {
         /// The transactional id.
         id: String,
     },
-    /// Show who writes to a topic idempotently or in transactions, partition by partition.
+    /// Show the idempotent and transactional producers of each partition of a topic.
     ///
-    /// TXN-START is the first offset of a producer's open transaction. One that stays open for long holds up
-    /// read_committed readers; `ottla txn abort` ends it.
+    /// TXN-START is the first offset of the open transaction of a producer. While it is open, read_committed consumers
+    /// wait before it; `ottla txn abort` ends a hanging one.
     Producers {
         /// Name of the topic.
         topic: String,
     },
     Abort(Abort),
-    /// Fence the producer that uses a transactional id: its open transaction is aborted, and it can begin no other.
+    /// Fence the producer of a transactional id: its open transaction is aborted, and it cannot begin another.
     Fence {
         /// The transactional id.
         id: String,
@@ -63,8 +63,8 @@ struct List {
 
 /// End a hanging transaction on one partition, by writing an abort marker there.
 ///
-/// This is for transactions that no coordinator knows of any more. One that is still under way should be fenced instead
-/// (`ottla txn fence`): the marker would cut it in two.
+/// Use this for transactions that no coordinator knows. Fence a transaction that is in progress instead (`ottla txn
+/// fence`): the marker would abort only the records before it.
 #[derive(Args)]
 struct Abort {
     /// Topic on which the transaction hangs.
@@ -266,7 +266,7 @@ impl Abort {
     }
 }
 
-/// Takes the id over and leaves it at once. The id keeps its transaction timeout.
+/// Initializes a producer with the id, which fences the previous one. The id keeps its transaction timeout.
 async fn fence(client: Client, id: &str, json: bool, out: &mut Out) -> Result<(), Failure> {
     let known = describe(&client, id).await?;
     let timeout = u64::try_from(known.transaction_timeout_ms).unwrap_or(60_000);

@@ -1,4 +1,5 @@
-//! A disk of 64 MiB that is full: no more data is taken, everything else goes on, and data is taken again once there is room.
+//! A disk of 64 MiB that is full: no more data is taken, everything else goes on, and data is taken again once there is
+//! room.
 
 use std::fs;
 use std::path::{Path, PathBuf};

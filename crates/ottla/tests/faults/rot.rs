@@ -1,5 +1,6 @@
 //! Bytes that rot while the broker is away: it serves what was written, or refuses to start and names file and offset.
-//! `a_flipped_bit_anywhere_is_harmless_or_named` in crates/store flips every byte below the binary; this one some hundred above.
+//! `a_flipped_bit_anywhere_is_harmless_or_named` in crates/store flips every byte below the binary; this one some
+//! hundred above.
 
 use std::fs;
 use std::path::Path;

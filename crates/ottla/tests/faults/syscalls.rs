@@ -1,5 +1,6 @@
-//! The system refuses a call, or does half of it: the broker either goes on as if nothing were, or ends and says why, and comes back
-//! with everything it acknowledged. Errors are injected by strace, halves by a library that is loaded before libc.
+//! The system refuses a call, or does half of it: the broker either goes on as if nothing were, or ends and says why,
+//! and comes back with everything it acknowledged. Errors are injected by strace, halves by a library that is loaded
+//! before libc.
 
 use std::fs;
 use std::path::Path;

@@ -32,8 +32,8 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
-/// Runs `ottla log` on a folder that nobody uses. A process that another test starts holds our locks until it becomes what
-/// it shall be, so one that says that the folder is in use is asked again.
+/// Runs `ottla log` on a folder that nobody uses. A process that another test starts holds our locks until it becomes
+/// what it shall be, so one that says that the folder is in use is asked again.
 pub(crate) fn ottla_log(flags: &[&str], folder: &Path) -> Ended {
     loop {
         let ended = ottla_log_once(flags, folder);
@@ -266,8 +266,8 @@ pub(crate) fn value(at: TopicPartition, offset: i64) -> String {
     format!("{name}-{}@{offset}", at.partition)
 }
 
-/// Makes a folder: two topics, so many rounds of batches in them, a transaction and a commit in each, two snapshots on the way, and
-/// after the third and every fourth behind it a run with all that there was.
+/// Makes a folder: two topics, so many rounds of batches in them, a transaction and a commit in each, two snapshots on
+/// the way, and after the third and every fourth behind it a run with all that there was.
 pub(crate) fn make(folder: &Path, rounds: u32) {
     make_as(folder, rounds, true);
 }

@@ -117,8 +117,8 @@ async fn what_is_lost_is_what_is_missing_whichever_group_is_damaged() {
     make_without_runs(folder.path(), ROUNDS);
     let groups: Vec<_> = extents(folder.path()).into_iter().filter(|extent| extent.entries > 0).collect();
     let mut lossy = 0;
-    // The first group has the topics, which a snapshot has too. What the last round wrote nothing later tells of, unless its bytes
-    // themselves do.
+    // The first group has the topics, which a snapshot has too. What the last round wrote nothing later tells of,
+    // unless its bytes themselves do.
     let traced = groups.len() - 3;
     for (number, group) in groups.iter().enumerate().skip(1) {
         // Where the bytes of the group's first batch are.

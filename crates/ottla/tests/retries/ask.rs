@@ -307,7 +307,8 @@ impl Ask {
         answer
     }
 
-    /// The client goes on: what is open commits, then a transaction begins and commits, by the owner that was last named.
+    /// The client goes on: what is open commits, then a transaction begins and commits, by the owner that was last
+    /// named.
     pub(crate) async fn finish(&self, peer: &mut Peer, answer: &str) {
         let owner = match self.what {
             What::Marker => return,

@@ -1,4 +1,5 @@
-//! A network that delivers old requests again, at any later time, while a client of version 2 goes on with its next transactions.
+//! A network that delivers old requests again, at any later time, while a client of version 2 goes on with its next
+//! transactions.
 
 use std::sync::{Arc, Mutex};
 

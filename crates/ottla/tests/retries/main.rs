@@ -1,5 +1,6 @@
-//! Every request that works in a transaction, at every version: its answer gets lost, the broker is perhaps started again, and the
-//! client sends it again. It is answered the same, or as the rule for it says, and the second one changes nothing.
+//! Every request that works in a transaction, at every version: its answer gets lost, the broker is perhaps started
+//! again, and the client sends it again. It is answered the same, or as the rule for it says, and the second one
+//! changes nothing.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"

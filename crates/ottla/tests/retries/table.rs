@@ -1,5 +1,6 @@
-//! The table of a transactional id's states and events (crates/core/tests/states/transaction.txt) over a connection: at every version
-//! of each request the code that stands for the answer, and the state that DescribeTransactions shows afterwards.
+//! The table of a transactional id's states and events (crates/core/tests/states/transaction.txt) over a connection: at
+//! every version of each request the code that stands for the answer, and the state that DescribeTransactions shows
+//! afterwards.
 //!
 //! Left out are states and events that no request makes: expiry, an administrator's abort, the passing of time.
 

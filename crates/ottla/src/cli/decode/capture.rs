@@ -22,7 +22,7 @@ use crate::terminal::say;
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;
 
-/// How a capture is shown, and what was met in it so far.
+/// Prints the frames of a capture file.
 pub(super) struct CaptureInput<'a> {
     pub(super) schemas: &'a Schemas,
     pub(super) filters: Filters,
@@ -34,7 +34,7 @@ pub(super) struct CaptureInput<'a> {
 }
 
 impl CaptureInput<'_> {
-    /// Reads the capture to its end, or to where it is damaged.
+    /// Reads the capture to its end, or up to damage.
     pub(super) fn read(mut self, from: &mut dyn Read, mut reading: Reading) -> Result<FrameCount, Failure> {
         let mut chunk = vec![0; CHUNK];
         let summary = loop {
@@ -50,7 +50,7 @@ impl CaptureInput<'_> {
             let read = match chunk.get(..length) {
                 Some(bytes) if !bytes.is_empty() => match reading.push(bytes, &mut sink) {
                     Ok(()) => Ok(None),
-                    // What was read before the damage is told all the same.
+                    // Frames before the damage are still printed.
                     Err(error) => reading.finish(&mut sink).and(Err(error)),
                 },
                 _ => reading.finish(&mut sink).map(Some),
@@ -64,13 +64,13 @@ impl CaptureInput<'_> {
         Ok(self.count)
     }
 
-    /// Says what of the capture could not be read.
+    /// Reports packets that were left out.
     fn left_out(&self, summary: &Summary) {
         for (link, packets) in &summary.unknown_links {
-            say(format!("{packets} packets left out: link type {link} is not read"));
+            say(format!("{packets} packets left out: link type {link} is not supported"));
         }
         if summary.fragments > 0 {
-            say(format!("{} packets left out: parts of larger IP packets", summary.fragments));
+            say(format!("{} packets left out: fragments of IP packets", summary.fragments));
         }
         if summary.frames == 0 {
             let Summary { packets, connections, other_ports, .. } = summary;
@@ -115,7 +115,7 @@ impl CaptureInput<'_> {
 }
 
 impl CaptureInput<'_> {
-    /// A frame as JSON: when and where, then as of any frame.
+    /// A frame as JSON: time and connection, then the fields of any frame.
     fn object(&self, connection: &Connection, seen: &RelayedFrame, frame: &Frame) -> Value {
         let mut object = serde_json::Map::new();
         object.insert("time".to_owned(), utc(seen.at).into());
@@ -137,7 +137,7 @@ impl CaptureInput<'_> {
     }
 }
 
-/// The frame as the tap would have told it.
+/// The frame as the tap would have reported it.
 fn seen(connection: u64, time: Time, frame: &Frame) -> RelayedFrame {
     let is_request = frame.direction == Direction::Request;
     let at = UNIX_EPOCH + Duration::from_nanos(u64::try_from(time.0).unwrap_or(0));

@@ -4,41 +4,40 @@ use ottla_salvage::{Folder, Part, PartBatch, PartItem, batches, runs};
 use ottla_wire::batch::BatchHeader;
 use serde_json::{Value, json};
 
-use super::dump::Printer;
 use super::line::{counted, records};
-use super::place;
+use super::location;
+use super::printer::Printer;
 use crate::cli::failure::Failure;
 
-impl Printer<'_> {
-    /// Shows every run. The batches of a part that the log does not refer to are left out: its space may have been
-    /// freed.
-    pub(super) fn runs(&mut self, folder: &Folder) -> Result<(), Failure> {
-        for run in runs(folder)? {
-            let run = run?;
-            let parts = match run.parts {
-                Ok(parts) => parts,
-                Err(damage) => {
-                    self.damage(&damage)?;
-                    continue;
-                }
-            };
-            let file = &run.file;
-            if !self.filter.is_set() {
-                let object = json!({ "what": "run", "file": file, "offset": 0, "parts": parts.len() });
-                self.show(file, 0, &format!("run with {}", counted(parts.len(), "part")), object)?;
+/// Prints every run. The batches of a part that the log does not refer to are left out: its space may have been freed.
+pub(super) fn print_runs(printer: &mut Printer<'_>, folder: &Folder) -> Result<(), Failure> {
+    for run in runs(folder)? {
+        let run = run?;
+        let parts = match run.parts {
+            Ok(parts) => parts,
+            Err(damage) => {
+                printer.damage(&damage)?;
+                continue;
             }
-            for part in &parts {
-                self.run_part(folder, file, part)?;
-            }
+        };
+        let file = &run.file;
+        if !printer.filter.is_set() {
+            let object = json!({ "what": "run", "file": file, "offset": 0, "parts": parts.len() });
+            printer.show(file, 0, &format!("run with {}", counted(parts.len(), "part")), object)?;
         }
-        Ok(())
+        for part in &parts {
+            printer.run_part(folder, file, part)?;
+        }
     }
+    Ok(())
+}
 
+impl Printer<'_> {
     fn show(&mut self, file: &str, offset: u64, text: &str, object: Value) -> Result<(), Failure> {
         if self.show.json {
             return Ok(self.out.json_line(&object)?);
         }
-        Ok(self.out.line(format!("{}  {text}", place(file, offset)))?)
+        Ok(self.out.line(format!("{}  {text}", location(file, offset)))?)
     }
 
     fn run_part(&mut self, folder: &Folder, file: &str, run_part: &Part) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use ottla_salvage::{Checked, Folder, OpenError, Recovered, Report, verify};
 use serde_json::json;
 
 use super::line::counted;
-use super::{FolderArgument, damage_text, place};
+use super::{FolderArgument, damage_text, location};
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 
@@ -99,7 +99,7 @@ fn describe_start(start: &Result<Recovered, OpenError>) -> String {
         text += &format!(", skips {file} ({reason})");
     }
     if let Some(cut) = &recovered.cut {
-        text += &format!(", and cuts off the log at {}", place(&cut.file, cut.offset));
+        text += &format!(", and cuts off the log at {}", location(&cut.file, cut.offset));
     }
     text
 }

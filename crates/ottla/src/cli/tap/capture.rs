@@ -1,4 +1,4 @@
-//! `--pcapng`: the frames as a capture file, which Wireshark and `ottla decode` read.
+//! `--pcapng`: writes the frames to a capture file for Wireshark and `ottla decode`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,10 +12,10 @@ use ottla_microscope::capture::PcapngWriter;
 use ottla_microscope::conversation::{Connection, Time};
 use ottla_wire::tables::Direction;
 
-/// Zeros that are written at a time for bytes that were not kept.
+/// Zeros that are written at once in place of bytes that were not kept.
 const ZEROS: usize = 1 << 20;
 
-/// The file and the connections in it.
+/// A capture file and its open connections.
 pub(super) struct Capture {
     to: BufWriter<File>,
     writer: PcapngWriter,
@@ -23,7 +23,7 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Begins a file.
+    /// Creates a file.
     pub(super) fn create(path: &Path) -> io::Result<Capture> {
         let writer = PcapngWriter::new();
         let mut to = BufWriter::new(File::create(path)?);
@@ -31,12 +31,13 @@ impl Capture {
         Ok(Capture { to, writer, connections: BTreeMap::new() })
     }
 
-    /// Remembers who speaks; the connection is in the file once a frame of it is.
+    /// Remembers the addresses of a connection. It is written with its first frame.
     pub(super) fn opened(&mut self, number: u64, client: SocketAddr, server: SocketAddr) {
         self.connections.insert(number, Connection { number, client, server });
     }
 
-    /// Writes a frame. Bytes of it that were not kept are zeros, so that the next one is where its size says.
+    /// Writes a frame. Bytes that were not kept are written as zeros, so that the next frame begins where the size
+    /// says.
     pub(super) fn frame(&mut self, frame: &RelayedFrame) -> io::Result<()> {
         let Some(connection) = self.connections.get(&frame.connection) else { return Ok(()) };
         let direction = if frame.is_request { Direction::Request } else { Direction::Response };
@@ -57,7 +58,7 @@ impl Capture {
         self.to.write_all(&self.writer.close(&connection, time(SystemTime::now())))
     }
 
-    /// Shows other programs what was written so far.
+    /// Flushes the file.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }

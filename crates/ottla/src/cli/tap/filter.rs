@@ -7,7 +7,7 @@ use ottla::tap::RelayedFrame;
 use ottla_wire::ApiKey;
 use ottla_wire::tables::TableSet;
 
-/// Requests of a connection whose answers are shown because the request was; more are forgotten.
+/// Requests of a connection that are remembered to show their responses.
 const MAX_REMEMBERED: usize = 4096;
 
 /// One condition.
@@ -40,18 +40,18 @@ fn api(name: &str) -> Result<ApiKey, String> {
     api.map(|api| api.key).ok_or_else(|| format!("no API {name}; `ottla apis` lists them"))
 }
 
-/// Whether a name is the one shown_requests for, or begins as shown_requests.
+/// True if a name equals the pattern, or begins with it if the pattern ends in `*`.
 fn is_like(name: &str, pattern: &str) -> bool {
     pattern.strip_suffix('*').map_or(name == pattern, |beginning| name.starts_with(beginning))
 }
 
-/// All conditions: of one kind any must hold, of different kinds all.
+/// All conditions: one of each kind must hold.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Filters {
     apis: Vec<ApiKey>,
     clients: Vec<String>,
     topics: Vec<String>,
-    /// By connection, the requests on those topics whose answers have not come.
+    /// Correlation ids of shown requests without a response yet, by connection.
     shown_requests: BTreeMap<u64, BTreeSet<i32>>,
 }
 
@@ -68,7 +68,7 @@ impl Filters {
         filters
     }
 
-    /// Whether the header fits; what is left to know are the topics.
+    /// True if the header matches; the topics are checked with [`Filters::fits`].
     pub(in crate::cli) fn may_fit(&self, frame: &RelayedFrame) -> bool {
         let Some(head) = &frame.head else { return self.apis.is_empty() && self.clients.is_empty() };
         let id = head.client_id.as_deref().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Filters {
             && (self.clients.is_empty() || self.clients.iter().any(|pattern| is_like(id, pattern)))
     }
 
-    /// Whether the frame is about a topic shown_requests for, or answers a request that is.
+    /// True if the frame names a matching topic, or is the response to a request that does.
     pub(in crate::cli) fn fits(&mut self, frame: &RelayedFrame, topics: &BTreeSet<String>) -> bool {
         if self.topics.is_empty() {
             return true;

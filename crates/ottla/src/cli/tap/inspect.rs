@@ -1,4 +1,4 @@
-//! What is inside a frame that is worth a word on its line.
+//! Inspects frames for what their line shows: errors, topics, faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,23 @@ use ottla_wire::explain::{self, Explained, Options, Value};
 use ottla_wire::tables::{StructTable, TableSet, Type};
 use ottla_wire::{ApiKey, Uuid};
 
-/// Names of topics that are remembered by their ids.
+/// The most names of topics that are remembered by their ids.
 const MAX_TOPIC_NAMES: usize = 100_000;
 
-/// What was found.
+/// What was found in a frame.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Inspection {
     /// Error codes other than 0, and how often.
     pub(in crate::cli) errors: BTreeMap<i16, usize>,
-    /// Topics that are named, also by their ids when a frame before has told both.
+    /// Topics that the frame names, or whose ids it has if an earlier frame had name and id.
     pub(in crate::cli) topics: BTreeSet<String>,
-    /// What is wrong with the bytes.
+    /// Faults in the bytes.
     pub(in crate::cli) faults: Vec<String>,
-    /// The whole of it, when asked for.
+    /// The whole frame as a tree, if requested.
     pub(in crate::cli) tree: Option<String>,
 }
 
-/// Whether a frame may tell the names and ids of topics, and so what later frames with ids alone are about.
+/// True if a frame can have names and ids of topics, by which later frames with ids alone are understood.
 pub(in crate::cli) fn names_topics(frame: &RelayedFrame) -> bool {
     let key = frame.head.as_ref().map(|head| head.key);
     let tells =
@@ -31,7 +31,7 @@ pub(in crate::cli) fn names_topics(frame: &RelayedFrame) -> bool {
     tells && !frame.is_request
 }
 
-/// Looks into frames one by one.
+/// Inspects frames one by one, and remembers names of topics.
 pub(in crate::cli) struct Inspector {
     tables: &'static TableSet,
     options: Options,
@@ -42,7 +42,7 @@ pub(in crate::cli) struct Inspector {
 
 impl Inspector {
     pub(in crate::cli) fn new(tables: &'static TableSet, tree: bool) -> Inspector {
-        // What a line says stands outside of records.
+        // A line shows nothing of records.
         let options = Options { records: tree, nested: tree, ..Options::default() };
         Inspector { tables, options, tree, fields: BTreeMap::new() }
     }
@@ -72,7 +72,7 @@ impl Inspector {
         inspection
     }
 
-    /// Collects topics, and learns which name has which id where both stand in one struct.
+    /// Collects topics, and remembers name and id of a topic that are in one struct.
     fn topics(&mut self, explained: &Explained, key: ApiKey, is_request: bool, inspection: &mut Inspection) {
         let fields = self
             .fields
@@ -90,7 +90,7 @@ impl Inspector {
                 Value::Uuid if node.name == "TopicId" => {
                     let id = Uuid(explained.bytes(node).try_into().unwrap_or_default());
                     match &last {
-                        // The name stands right in front of the id, in the same struct.
+                        // The name is directly before the id, in the same struct.
                         Some((depth, name)) if *depth == node.depth => {
                             if !is_request && id != Uuid::default() && names.len() < MAX_TOPIC_NAMES {
                                 names.insert(id, name.clone());

@@ -1,4 +1,4 @@
-//! A frame as a line, as a line with a tree below it, or as a JSON object.
+//! Prints a frame as a line, as a line with a tree below it, or as a JSON object.
 
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ pub(in crate::cli) struct FramePrinter {
     json: bool,
     /// With their bytes.
     bytes: bool,
-    /// The heading above the lines is still to be printed.
+    /// The heading is not printed yet.
     heading: bool,
 }
 
@@ -88,7 +88,7 @@ fn api(key: i16, name: &str, version: i16) -> String {
     if name == "unknown" { format!("API {key} v{version}") } else { format!("{name} v{version}") }
 }
 
-/// What else is to be said on the line.
+/// The remarks at the end of the line.
 fn words(frame: &RelayedFrame, inspection: &Inspection) -> Vec<String> {
     let mut words: Vec<String> = frame.latency.map(millis).into_iter().collect();
     for (code, count) in &inspection.errors {
@@ -133,7 +133,7 @@ fn object(frame: &RelayedFrame, inspection: &Inspection) -> Value {
     })
 }
 
-/// A point in time as RFC 3339 writes it, in UTC with microseconds.
+/// A time in UTC as in RFC 3339, with microseconds.
 pub(in crate::cli) fn utc(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
@@ -143,7 +143,7 @@ pub(in crate::cli) fn utc(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Year, month and day of a day counted from 1970-01-01.
+/// Year, month and day, given the days since 1970-01-01.
 fn date(days: u64) -> (u64, u64, u64) {
     let is_leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

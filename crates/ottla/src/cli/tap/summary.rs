@@ -1,4 +1,4 @@
-//! What has passed, counted: the table at the end.
+//! The table at the end: counts of frames by API and version.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Counts {
     faulty: usize,
 }
 
-/// The counts of all that was shown.
+/// The counts of all frames that were shown.
 #[derive(Debug, Default)]
 pub(super) struct Summary(BTreeMap<Option<(ApiKey, i16)>, Counts>);
 
