@@ -254,7 +254,7 @@ fn faults_are_placed_and_counted_and_change_the_exit_status() {
         "{fault}"
     );
     let (json, status, err) = fed("decode --json", format!("{good}{bad}").as_bytes());
-    assert_eq!((status, err.as_str()), (3, "ottla: 1 of 2 frames are not as they should be.\n"));
+    assert_eq!((status, err.as_str()), (3, "ottla: 1 of 2 frames are malformed.\n"));
     let second: Value = serde_json::from_str(json.lines().nth(1).unwrap()).unwrap();
     assert!(second["faults"][0]["problem"].as_str().unwrap().contains("found 255"));
     assert_eq!(second["correlationId"], 0);
@@ -316,7 +316,7 @@ fn capture() -> Vec<u8> {
 #[test]
 fn a_capture_is_a_line_a_frame() {
     let (text, status, err) = fed("decode", &capture());
-    assert_eq!((status, err.as_str()), (3, "ottla: 1 of 4 frames are not as they should be.\n"));
+    assert_eq!((status, err.as_str()), (3, "ottla: 1 of 4 frames are malformed.\n"));
     let lines: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
     let head = |at: usize| lines[at][..6].join(" ");
     assert_eq!(head(0), "22:13:20.000000 #1 -> Metadata v9 7");

@@ -239,7 +239,7 @@ async fn a_frame_above_100_mib_passes_and_only_its_header_is_told() {
     assert_eq!(back[8..], (SIZE as u32 + 4).to_be_bytes());
     let events = told(tap, events).await;
     let [request, response] = frames(&events)[..] else { panic!("{events:?}") };
-    assert_eq!((request.size, request.frame.len() < 100), (SIZE + 4, true));
+    assert_eq!((request.size, request.bytes.len() < 100), (SIZE + 4, true));
     assert_eq!(request.head.as_ref().unwrap().client_id.as_deref(), Some("me"));
     assert!(request.note.as_ref().unwrap().starts_with("too large"));
     assert_eq!(response.head, request.head);
@@ -295,7 +295,7 @@ async fn secrets_pass_but_are_not_told() {
     let keys: Vec<_> = seen.iter().map(|seen| seen.head.as_ref().map(|head| head.key)).collect();
     let (handshake, authenticate) = (Some(ApiKey::SASL_HANDSHAKE), Some(ApiKey::SASL_AUTHENTICATE));
     assert_eq!(keys[..6], [handshake, handshake, None, None, authenticate, authenticate]);
-    assert_eq!(&seen[2].frame[4..], b"***********");
+    assert_eq!(&seen[2].bytes[4..], b"***********");
 }
 
 #[tokio::test]
