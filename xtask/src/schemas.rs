@@ -176,6 +176,11 @@ fn meanings(
             problems.push(format!("schemas/about.toml: {message} has no {field}"));
         }
     }
+    for (message, field) in glossary.secrets() {
+        if !known.contains(&(message.to_owned(), field.to_owned())) {
+            problems.push(format!("schemas/about.toml: [secrets]: {message} has no {field}"));
+        }
+    }
     for name in glossary.field_names() {
         if !known.iter().any(|(_, field)| field == name) {
             problems.push(format!("schemas/about.toml: no message has a field {name}"));

@@ -218,6 +218,7 @@ fn field_table(
         ignorable: member.ignorable,
         map_key: member.map_key,
         entity_type: member.entity_type.as_deref().map(leaked),
+        secret: false,
     }
 }
 

@@ -1,22 +1,24 @@
-//! The glossary: what fields and messages mean, in our own words.
+//! The glossary: what fields and messages mean, in our own words, and which fields are secret.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Meanings by field name, with overrides by message.
 ///
 /// The file has a table `fields` (field name to meaning) and tables `messages.NAME` whose keys are field names of that
-/// message, inner structs included, and `about` for the message itself.
+/// message, inner structs included, and `about` for the message itself. A table `secrets` lists the secret fields of a message
+/// by message name; logs, traces and taps overwrite their values.
 #[derive(Clone, Debug, Default)]
 pub struct Glossary {
     fields: BTreeMap<String, String>,
     messages: BTreeMap<String, BTreeMap<String, String>>,
+    secrets: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Glossary {
     /// Reads a glossary.
     ///
     /// # Errors
-    /// The text is not TOML, or has anything but the two tables of strings.
+    /// The text is not TOML, or has anything but these tables.
     pub fn parse(text: &str) -> Result<Glossary, String> {
         let table: toml::Table = text.parse().map_err(|why| format!("the glossary is not TOML: {why}"))?;
         let mut glossary = Glossary::default();
@@ -30,6 +32,12 @@ impl Glossary {
                         };
                         let meanings = strings(&name, fields)?;
                         glossary.messages.insert(name, meanings);
+                    }
+                }
+                ("secrets", toml::Value::Table(secrets)) => {
+                    for (message, fields) in secrets {
+                        let names = names(&message, fields)?;
+                        glossary.secrets.insert(message, names);
                     }
                 }
                 _ => return Err(format!("unknown entry '{name}' in the glossary")),
@@ -49,6 +57,18 @@ impl Glossary {
         own.or_else(|| self.fields.get(field)).map(String::as_str)
     }
 
+    /// Whether a field of a message is secret.
+    pub fn is_secret(&self, message: &str, field: &str) -> bool {
+        self.secrets.get(message).is_some_and(|fields| fields.contains(field))
+    }
+
+    /// The secret fields, with their messages.
+    pub fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.secrets
+            .iter()
+            .flat_map(|(message, fields)| fields.iter().map(|field| (message.as_str(), field.as_str())))
+    }
+
     /// The field names with a general meaning.
     pub fn field_names(&self) -> impl Iterator<Item = &str> {
         self.fields.keys().map(String::as_str)
@@ -60,6 +80,12 @@ impl Glossary {
             .iter()
             .flat_map(|(message, fields)| fields.keys().map(|field| (message.as_str(), field.as_str())))
     }
+}
+
+fn names(message: &str, value: toml::Value) -> Result<BTreeSet<String>, String> {
+    let bad = || format!("secrets.{message} is no list of field names");
+    let toml::Value::Array(items) = value else { return Err(bad()) };
+    items.into_iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(bad)).collect()
 }
 
 fn strings(place: &str, table: toml::Table) -> Result<BTreeMap<String, String>, String> {

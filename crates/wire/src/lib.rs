@@ -24,6 +24,7 @@ pub mod messages;
 mod numbers;
 mod reader;
 mod records;
+pub mod secrets;
 mod smallest_frame;
 pub mod tables;
 mod tags;

@@ -180,9 +180,35 @@ pub struct FieldTable {
     pub map_key: bool,
     /// What kind of name or id it holds.
     pub entity_type: Option<&'static str>,
+    /// Whether its value is a secret, which logs, traces and taps overwrite.
+    pub secret: bool,
+}
+
+impl MessageTable {
+    /// The names of the message's secret fields, inner structs included.
+    pub fn secrets(&self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        self.root.add_secrets(&mut names);
+        names
+    }
 }
 
 impl StructTable {
+    fn add_secrets(&self, names: &mut Vec<&'static str>) {
+        for field in self.fields {
+            if field.secret {
+                names.push(field.name);
+            }
+            let mut ty = &field.ty;
+            while let Type::Array(element) = ty {
+                ty = element;
+            }
+            if let Type::Struct(inner) = ty {
+                inner.add_secrets(names);
+            }
+        }
+    }
+
     /// The fields that the version has in their place, in order.
     pub fn plain(&self, version: i16) -> impl Iterator<Item = &'static FieldTable> {
         self.fields.iter().filter(move |field| field.is_plain(version))

@@ -49,7 +49,8 @@ fn field(out: &mut String, message: &Message, member: &Member, glossary: &Glossa
         member.ignorable,
         member.map_key
     );
-    put!(out, "entity_type: {:?} }},", member.entity_type);
+    let secret = glossary.is_secret(&message.name, &member.name);
+    put!(out, "entity_type: {:?}, secret: {secret} }},", member.entity_type);
 }
 
 fn type_table(ty: &FieldType) -> String {
