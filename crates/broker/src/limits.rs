@@ -1,31 +1,31 @@
-//! What peers may take of the broker: bytes, connections and time.
+//! The limits of clients: bytes, connections and time.
 
 use ottla_core::config::Settings;
 use std::time::Duration;
 
-/// Limits on what peers may take. Names in backquotes are Kafka's configuration keys.
+/// The limits of clients. Names in backquotes are Kafka's configuration keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `socket.request.max.bytes`: the largest request, in bytes without its length prefix. Default 64 MiB.
     pub max_request_bytes: usize,
-    /// `queued.max.request.bytes`: requests received or being answered, of all connections together, in bytes; one of
-    /// the largest is counted apart. Default 88 MiB.
+    /// `queued.max.request.bytes`: requests that were received or are being answered, of all connections together, in bytes. One of
+    /// the largest is counted separately. Default 88 MiB.
     pub max_queued_bytes: usize,
-    /// `ottla.queued.max.response.bytes`: answers that their peers have not taken yet, of all connections together, in
+    /// `ottla.queued.max.response.bytes`: responses that their clients have not read yet, of all connections together, in
     /// bytes. Default 24 MiB.
     pub max_response_bytes: u64,
-    /// `max.connections`: open connections; one more is closed at once. Default 10000.
+    /// `max.connections`: open connections; a further one is closed at once. Default 10000.
     pub max_connections: usize,
-    /// `connections.max.idle.ms`: how long a connection may stay silent with no request unanswered. Default 10 minutes.
+    /// `connections.max.idle.ms`: how long a connection may send nothing while no request is pending. Default 10 minutes.
     pub max_idle: Duration,
-    /// How long a peer may take for the next 64 KiB (or the rest) of a request it has begun. Default 30 seconds.
+    /// How long a client may take to send the next 64 KiB (or the rest) of a request it has begun. Default 30 seconds.
     pub read_stall: Duration,
-    /// How long a peer may take to accept the next 64 KiB (or the rest) of an answer. As long as `max_idle` by default: a consumer
-    /// that is busy with what it has does not read its socket.
+    /// How long a client may take to read the next 64 KiB (or the rest) of a response. Default as `max_idle`, because a consumer
+    /// that processes records does not read its socket meanwhile.
     pub write_stall: Duration,
-    /// How many requests of one connection may be under way or waiting for their turn. Default 128.
+    /// Requests of one connection that may be pending or queued. Default 128.
     pub max_pipelined: usize,
-    /// How long answers under way may take once the broker stops. Default 1 second.
+    /// How long pending requests may take once the broker stops. Default 1 second.
     pub stop_grace: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The limits that the broker's configuration sets; the others have their defaults.
+    /// The limits that the broker's configuration sets. The others have their defaults.
     pub fn of(settings: &Settings) -> Limits {
         let number = |key: &str| settings.value(key).and_then(|text| text.trim().parse::<u64>().ok());
         let size = |key: &str, default| {
@@ -73,7 +73,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn configuration_sets_limits_and_its_defaults_are_ours() {
+    fn configuration_sets_limits_and_has_the_same_defaults() {
         assert_eq!(Limits::of(&Settings::default()), Limits::default());
         let given = [("socket.request.max.bytes", "1000"), ("connections.max.idle.ms", "5")];
         let given: BTreeMap<_, _> =

@@ -1,8 +1,8 @@
-//! Where the random parts of ids come from: the system, or a seed in runs that must repeat.
+//! The source of the random parts of ids: the operating system, or a seed in runs that must be repeatable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The system gives no random bytes.
+/// The operating system gives no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("no random bytes for an id: {0}")]
 pub(crate) struct NoRandomness(getrandom::Error);
@@ -15,32 +15,24 @@ pub struct Randomness(Source);
 enum Source {
     #[default]
     System,
-    Seeded(Arc<Mutex<u64>>),
+    Seeded(Arc<Mutex<fastrand::Rng>>),
 }
 
 impl Randomness {
-    /// A source that gives the same bytes for the same seed: for simulation, never for a broker that others can reach.
+    /// A source that gives the same bytes for the same seed. Only for simulation: its ids can be guessed.
     pub fn seeded(seed: u64) -> Randomness {
-        Randomness(Source::Seeded(Arc::new(Mutex::new(seed))))
+        Randomness(Source::Seeded(Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)))))
     }
 
-    /// Fills `bytes` with random ones.
+    /// Fills `bytes` with random values.
     ///
     /// # Errors
     /// The system gives no random bytes.
     pub(crate) fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
-        let Source::Seeded(state) = &self.0 else {
+        let Source::Seeded(generator) = &self.0 else {
             return getrandom::fill(bytes).map_err(NoRandomness);
         };
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        for chunk in bytes.chunks_mut(8) {
-            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut mixed = *state;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let mixed = (mixed ^ (mixed >> 31)).to_le_bytes();
-            chunk.copy_from_slice(&mixed[..chunk.len()]);
-        }
+        generator.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The host's promise: no answer, of a write or of a read, leaves before what it rests on is durable.
+//! The host releases no reply, of a write or of a read, before the state that it rests on is durable.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 use ottla_broker::host::{self, Host, HostGone, HostOptions, Snapshots, Started};
@@ -135,10 +135,10 @@ async fn topics(host: &Host) -> usize {
     host.read(|shard, _| shard.catalog().topics().count()).await.unwrap()
 }
 
-/// True if the future is still waiting after the host had every chance to answer it.
+/// Whether the future is still pending although the host has run since it was polled.
 async fn waits<F: Future + Unpin>(host: &Host, future: &mut F) -> bool {
     let first = tokio::time::timeout(Duration::ZERO, &mut *future).await;
-    // A peek goes through the host's queue behind the question, and is never held.
+    // A peek passes through the host's queue behind the command, and is never held back.
     host.peek(|_, _, _| ()).await.unwrap();
     first.is_err() && tokio::time::timeout(Duration::from_millis(20), future).await.is_err()
 }
@@ -152,7 +152,7 @@ async fn t_250_an_answer_waits_for_the_sync() {
     medium.shut(true);
     let mut created = Box::pin(create(&host, "a"));
     assert!(waits(&host, &mut created).await, "the write was answered before it was durable");
-    // A read of the new state waits with it: a crash now would take back what it shows.
+    // A read of the new state waits too: a crash now would undo what it shows.
     let mut seen = Box::pin(topics(&host));
     assert!(waits(&host, &mut seen).await, "the read showed what was not durable");
     medium.shut(false);
@@ -203,7 +203,7 @@ async fn what_was_acknowledged_is_there_after_a_crash_and_a_snapshot_changes_not
     last.thread.join().unwrap();
 }
 
-/// Stable offsets are not told before the commits they come from are durable.
+/// Stable offsets are not returned before the commits they come from are durable.
 #[tokio::test]
 async fn t_183_stable_offsets_wait_for_the_commits_before_them() {
     let medium = Gated::open(MemoryMedium::new());
@@ -260,7 +260,7 @@ async fn call<R: Request>(mut peer: TcpStream, request: R, version: i16) -> R::R
     R::Response::decode(&mut body, version).unwrap()
 }
 
-/// A topic whose deletion a crash could still take back is not said to be gone, by any reader.
+/// No reader reports a deleted topic as unknown while a crash could still undo the deletion.
 #[tokio::test]
 async fn a_deletion_is_not_shown_before_it_is_durable() {
     let medium = Gated::open(MemoryMedium::new());
@@ -328,7 +328,7 @@ async fn commands_from_many_threads_at_once_are_all_answered() {
 
 #[tokio::test]
 async fn a_command_that_panics_ends_the_host_and_nobody_waits_for_ever() {
-    // Who turns the machine differs from try to try: the task that asks, the keeper, which is just starting, or the log's writer.
+    // A different thread runs the state machine each time: that of the command, the timer thread, or the log's writer.
     for _ in 0..100 {
         let started = start(Arc::new(MemoryMedium::new()));
         let host = started.host.clone();
@@ -338,7 +338,7 @@ async fn a_command_that_panics_ends_the_host_and_nobody_waits_for_ever() {
             Ok(answer) => assert_eq!(answer, Err::<(), _>(HostGone)),
         }
         assert_eq!(started.host.peek(|_, _, _| ()).await, Err(HostGone));
-        // It ends, by a panic if it was the one to turn.
+        // The thread ends, by a panic if it was the one that ran the state machine.
         let _ = started.thread.join();
         assert_eq!(started.host.read(|_, _| ()).await, Err(HostGone));
     }

@@ -1,4 +1,4 @@
-//! Requests through the whole broker: connection, dispatch, API, core, log, and the answer back.
+//! Requests through the whole broker: connection, dispatch, API, core, log, and the response.
 
 use super::wire::batch;
 use bytes::Bytes;
@@ -24,16 +24,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// The clock, which stands still.
+/// The time, which does not advance.
 const NOW: Millis = Millis(1_700_000_000_000);
-/// What fits on the way between client and broker.
+/// Bytes that the pipe between client and broker holds.
 const PIPE: usize = 8 << 20;
 const TOPIC: &str = "counted";
 const PARTITIONS: i32 = 100;
 const PRODUCE: i16 = 12;
 const FETCH: i16 = 12;
 
-/// Does a case so often; requests are made for `most` times.
+/// Runs a case `times` times. Requests are prepared for `most` times.
 pub(crate) fn run(name: &str, times: usize, most: usize) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.map_err(|e| e.to_string())?.block_on(async {
@@ -69,7 +69,7 @@ pub(crate) fn run(name: &str, times: usize, most: usize) -> Result<(), String> {
     })
 }
 
-/// Turns the broker whenever it is told something.
+/// Runs the broker whenever it has something to do.
 async fn turn(mut driven: Driven) {
     let wake = Arc::clone(driven.wake());
     while driven.turn(NOW) {
@@ -120,7 +120,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends whole frames, takes one answer, without its size.
+    /// Sends frames and receives one response, without its length prefix.
     async fn exchange(&mut self, frame: &[u8]) -> Result<Bytes, String> {
         self.stream.write_all(frame).await.map_err(|e| e.to_string())?;
         let size = self.stream.read_u32().await.map_err(|e| e.to_string())?;

@@ -1,14 +1,14 @@
-//! The hot paths as work to be counted: `count CASE N` does a case N times, `count` lists the cases with how often each can be done.
+//! The hot paths, for counting their instructions: `count CASE N` runs a case N times; `count` lists the cases and the most times each can run.
 //!
-//! All in one thread, with the log in memory and a clock that stands still, so that the number of instructions follows from the code.
-//! What the case needs is made ready for the whole list whatever N is: two runs differ by the work alone. `cargo xtask count` counts.
+//! Everything runs in one thread, with the log in memory and a fixed clock, so that the number of instructions depends only on the code.
+//! The requests of all N times are prepared whatever N is, so that two runs differ by the work alone. `cargo xtask count` counts.
 
 mod broker;
 mod wire;
 
 use std::process::ExitCode;
 
-/// A case, and how often it can be done.
+/// A case, and the most times it can run.
 const CASES: [(&str, usize); 13] = [
     ("produce-1k", 300),
     ("produce-16k", 150),

@@ -1,4 +1,4 @@
-//! Messages to bytes and back, and checksums.
+//! Encoding, decoding and checksums.
 
 use bytes::Bytes;
 use ottla_wire::batch::{Batch, BatchBuilder, NewRecord};
@@ -16,7 +16,7 @@ const PRODUCE: i16 = 12;
 const FETCH: i16 = 17;
 const METADATA: i16 = 13;
 
-/// Does a case.
+/// Runs a case.
 pub(crate) fn run(name: &str, times: usize) -> Result<(), String> {
     let told = |e: &dyn std::fmt::Display| e.to_string();
     let batch = batch(20, 100)?;

@@ -1,4 +1,4 @@
-//! ApiVersions 0-5: what is served, and the features of the cluster.
+//! ApiVersions 0-5: the APIs that are served, and the features of the cluster.
 //! Left out: group.version, share.version and streams.version, which say that the newer group protocols are served.
 
 use super::APIS;
@@ -8,21 +8,21 @@ use ottla_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKe
 use ottla_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use ottla_wire::{ApiKey, ErrorCode, Text};
 
-/// A feature (KIP-584): what is supported, and the level in force.
+/// A feature (KIP-584): the supported range, and the finalized level.
 struct Feature {
     name: &'static str,
     supported: (i16, i16),
     level: i16,
 }
 
-/// The features of a cluster. Clients use the second transaction protocol if `transaction.version` is at 2 (T-03); tools take
-/// the version of Apache Kafka from `metadata.version`, 33 for 4.4.
+/// The features of the cluster. Clients use transaction version 2 if `transaction.version` is at level 2 (T-03). Tools take
+/// the version of Apache Kafka from `metadata.version`, whose level is 33 for 4.4.
 const FEATURES: &[Feature] = &[
     Feature { name: "metadata.version", supported: (7, 33), level: 33 },
     Feature { name: "transaction.version", supported: (0, 2), level: 2 },
 ];
 
-/// Features never change while the broker runs; clients ignore an epoch below 0 (T-04).
+/// Features never change while the broker runs. Clients ignore an epoch below 0 (T-04).
 const FEATURES_EPOCH: i64 = 0;
 
 pub(crate) async fn answer(
@@ -37,7 +37,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// The answer to a version that is not served: in version 0, with the versions of this API alone (KIP-511).
+/// The response to a version that is not served: in version 0, with the versions of this API only (KIP-511).
 pub(crate) fn unknown_version() -> ApiVersionsResponse {
     let own = APIS.iter().filter(|api| api.key == ApiKey::API_VERSIONS);
     ApiVersionsResponse {
@@ -52,7 +52,7 @@ fn refused(ctx: &Context, request: &ApiVersionsRequest, version: i16) -> Option<
     if version >= 3 && !names.into_iter().all(|name| is_software_name(name)) {
         return Some(ErrorCode::INVALID_REQUEST);
     }
-    // KIP-1242: a client says whom it takes this broker for, by both names or by none.
+    // KIP-1242: a client may name the cluster and the node that it expects, either both or neither.
     match (&request.cluster_id, request.node_id) {
         (None, -1) => None,
         (None, _) | (Some(_), -1) => Some(ErrorCode::INVALID_REQUEST),
@@ -92,14 +92,15 @@ fn served(version: i16) -> ApiVersionsResponse {
 
 /// Before version 4, features that start at 0 are left out: older clients fail on them (KAFKA-17011).
 fn supported(version: i16) -> Vec<SupportedFeatureKey> {
-    let told = FEATURES.iter().filter(|feature| version >= 4 || feature.supported.0 > 0);
-    told.map(|feature| SupportedFeatureKey {
-        name: Text::from_static(feature.name),
-        min_version: feature.supported.0,
-        max_version: feature.supported.1,
-        ..Default::default()
-    })
-    .collect()
+    let shown = FEATURES.iter().filter(|feature| version >= 4 || feature.supported.0 > 0);
+    shown
+        .map(|feature| SupportedFeatureKey {
+            name: Text::from_static(feature.name),
+            min_version: feature.supported.0,
+            max_version: feature.supported.1,
+            ..Default::default()
+        })
+        .collect()
 }
 
 fn finalized(feature: &Feature) -> FinalizedFeatureKey {
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn software_names_are_words() {
+    fn software_names_are_checked() {
         for good in ["a", "apache-kafka-java", "4.4.0", "x-1.y"] {
             assert!(is_software_name(good), "{good}");
         }
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn features_from_zero_are_told_from_version_4_on() {
+    fn features_from_level_0_are_shown_from_version_4_on() {
         let names = |version| supported(version).into_iter().map(|f| f.name.to_string()).collect::<Vec<_>>();
         assert_eq!(names(3), ["metadata.version"]);
         assert_eq!(names(4), ["metadata.version", "transaction.version"]);

@@ -1,4 +1,4 @@
-//! Configuration as clients see it: each key with its value, where that is from, and what would be behind it.
+//! Configuration as clients see it: each key with its value, the source of the value, and its synonyms.
 
 use ottla_core::Shard;
 use ottla_core::config::{BrokerKey, Kind, Settings, TOPIC_KEYS, TopicKey, broker_keys};
@@ -17,7 +17,7 @@ pub(super) fn needs_cluster(resource_type: i8) -> bool {
     matches!(resource_type, BROKER | BROKER_LOGGER | CLIENT_METRICS)
 }
 
-/// Where a value is from, by Kafka's numbers.
+/// The source of a value, by Kafka's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub(super) enum Source {
@@ -25,15 +25,15 @@ pub(super) enum Source {
     Topic = 1,
     /// Set for the broker while it runs.
     DynamicBroker = 2,
-    /// The same, asked for without naming the broker.
+    /// The same, requested without naming the broker.
     DynamicDefault = 3,
-    /// Given to the broker at start.
+    /// Given to the broker at its start.
     Static = 4,
-    /// Nobody set it.
+    /// The default.
     Default = 5,
 }
 
-/// A value that is, or would be, in force.
+/// A value that is in force, or would be if those before it were not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Synonym {
     pub(super) name: &'static str,
@@ -41,7 +41,7 @@ pub(super) struct Synonym {
     pub(super) source: Source,
 }
 
-/// A key with all that is known of it.
+/// A key with its value and its properties.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
@@ -49,7 +49,7 @@ pub(super) struct Row {
     pub(super) read_only: bool,
     pub(super) kind: Kind,
     pub(super) doc: &'static str,
-    /// What is in force, and after it what would be if that were not set.
+    /// The value in force, and after it those that would be if it were not set.
     pub(super) synonyms: Vec<Synonym>,
 }
 
@@ -77,7 +77,7 @@ impl Layers {
         }
     }
 
-    /// All keys of a topic with this configuration of its own.
+    /// All keys of a topic that has this configuration.
     pub(super) fn topic(&self, own: &BTreeMap<String, String>) -> Vec<Row> {
         TOPIC_KEYS.iter().map(|key| self.topic_row(key, own.get(key.name))).collect()
     }
@@ -112,7 +112,7 @@ impl Layers {
         }
     }
 
-    /// What was set for the broker while it runs, as the cluster's default (this broker is the cluster).
+    /// The dynamic configuration of the broker, shown as the cluster's default: this broker is the cluster.
     pub(super) fn cluster_default(&self) -> Vec<Row> {
         let mut rows = self.broker();
         rows.retain_mut(|row| {

@@ -1,4 +1,4 @@
-//! DescribeAcls 1-3: SECURITY_DISABLED, as there are no ACLs.
+//! DescribeAcls 1-3: always SECURITY_DISABLED, because there are no ACLs.
 
 use crate::context::{Caller, Context};
 use ottla_wire::messages::{DescribeAclsRequest, DescribeAclsResponse};
@@ -12,7 +12,9 @@ pub(crate) async fn answer(
 ) -> DescribeAclsResponse {
     DescribeAclsResponse {
         error_code: ErrorCode::SECURITY_DISABLED.0,
-        error_message: Some(Text::from_static("this broker has no authorizer: everybody may do everything")),
+        error_message: Some(Text::from_static(
+            "this broker has no authorizer: every client may do everything",
+        )),
         ..Default::default()
     }
 }

@@ -1,4 +1,4 @@
-//! DescribeCluster 0-2: the one broker, which is the controller. A request for controllers (KIP-919) is MISMATCHED_ENDPOINT_TYPE.
+//! DescribeCluster 0-2: the only broker, which is the controller. A request for controllers (KIP-919) is MISMATCHED_ENDPOINT_TYPE.
 //! Left out: racks; no broker is ever fenced.
 
 use crate::authorizer::Resource;

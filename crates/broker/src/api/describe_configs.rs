@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// A topic's own configuration, by topic name.
 type Own = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What the answer shows of each key besides its value.
+/// What the response shows of each key in addition to its value.
 #[derive(Clone, Copy)]
 struct Detail {
     synonyms: bool,
@@ -70,7 +70,7 @@ fn rows(
         BROKER if name.is_empty() => Ok(layers.cluster_default()),
         BROKER if name.parse() == Ok(ctx.node_id) => {
             let mut rows = layers.broker();
-            rows.append(&mut told(ctx));
+            rows.append(&mut fixed_rows(ctx));
             Ok(rows)
         }
         BROKER => {
@@ -85,8 +85,8 @@ fn rows(
     }
 }
 
-/// What tools look for and is not decided by configuration keys of the core.
-fn told(ctx: &Context) -> Vec<Row> {
+/// Keys that tools read and that are not configuration keys of the core.
+fn fixed_rows(ctx: &Context) -> Vec<Row> {
     let row = |name, kind, value: String, doc| {
         let synonyms = vec![Synonym { name, value: value.clone(), source: Source::Static }];
         Row { name, value: Some(value), read_only: true, kind, doc, synonyms }
@@ -94,7 +94,7 @@ fn told(ctx: &Context) -> Vec<Row> {
     let (list, id) = (Kind::List(&[]), Kind::Int(0, i32::MAX));
     let listener = format!("PLAINTEXT://{}:{}", ctx.advertised().host, ctx.advertised().port);
     vec![
-        row("advertised.listeners", list, listener, "where clients are told to connect"),
+        row("advertised.listeners", list, listener, "the address that clients are told to connect to"),
         row("broker.id", id, ctx.node_id.to_string(), "another name of node.id"),
         row("log.dirs", list, ctx.data_folder.clone(), "the data folder"),
     ]

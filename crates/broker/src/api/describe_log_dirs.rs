@@ -1,4 +1,4 @@
-//! DescribeLogDirs 1-5: the data folder, and what each partition's records take in it.
+//! DescribeLogDirs 1-5: the data folder, and the bytes of each partition's records in it.
 //! Left out: total and usable bytes of the volume (-1), cordoned folders.
 
 use crate::context::{Caller, Context};
@@ -30,7 +30,7 @@ pub(crate) async fn answer(
     Ok(DescribeLogDirsResponse { results: vec![folder], ..Default::default() })
 }
 
-/// The sizes of the asked partitions that exist, or of all.
+/// The sizes of the requested partitions that exist, or of all partitions.
 fn sizes(shard: &Shard, asked: Option<Vec<DescribableLogDirTopic>>) -> Sizes {
     let mut sizes = Sizes::new();
     let mut add = |name: &str, partitions: BTreeSet<i32>| {

@@ -1,4 +1,4 @@
-//! DescribeProducers 0: what partitions know of their producers (T-230).
+//! DescribeProducers 0: the state of the producers of partitions (T-230).
 
 use crate::context::{Caller, Context};
 use ottla_core::Shard;

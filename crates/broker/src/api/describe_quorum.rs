@@ -1,4 +1,4 @@
-//! DescribeQuorum 0-2: tools ask it whether the cluster is healthy. There is no metadata quorum: the broker is shown as its one
+//! DescribeQuorum 0-2: tools check the health of the cluster with it. There is no metadata quorum: the broker is shown as its only
 //! voter and leader, with offsets of 0.
 
 use crate::context::{Caller, Context};
@@ -9,7 +9,7 @@ use ottla_wire::messages::describe_quorum_response::{
 use ottla_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
 use ottla_wire::{ErrorCode, Text};
 
-/// The topic that stands for the quorum; its one partition is 0.
+/// The topic that represents the quorum. Its only partition is 0.
 const QUORUM: &str = "__cluster_metadata";
 
 pub(crate) async fn answer(
@@ -27,7 +27,7 @@ pub(crate) async fn answer(
             let asked = partition.partition_index;
             if topic.topic_name == QUORUM && asked == 0 {
                 partitions.push(quorum(ctx, now));
-                // Versions below 2 have no room for nodes.
+                // Versions below 2 have no field for nodes.
                 nodes = if version >= 2 { vec![node(ctx)] } else { Vec::new() };
             } else {
                 partitions.push(unknown(asked));

@@ -1,4 +1,4 @@
-//! DescribeTopicPartitions 0 (KIP-966): topics by name with their partitions, a page at a time.
+//! DescribeTopicPartitions 0 (KIP-966): topics by name with their partitions, in pages.
 
 use super::{Broken, topic_error};
 use crate::authorizer::Resource;
@@ -15,16 +15,16 @@ use ottla_wire::{ErrorCode, Numbers};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Kafka's bound on partitions in one answer (`max.request.partition.size.limit`).
+/// Partitions in one response, at most (Kafka's `max.request.partition.size.limit`).
 const MAX_PARTITIONS: i32 = 2000;
 
-/// A part of the answer.
+/// A topic of the response.
 enum Entry {
     Topic { name: String, id: TopicId, partitions: Range<i32> },
     Missing(TopicError, String),
 }
 
-/// What fits into the answer, and where the next one starts.
+/// The topics that fit into the response, and where the next page starts.
 struct Page {
     entries: Vec<Entry>,
     next: Option<(String, i32)>,
@@ -54,7 +54,7 @@ pub(crate) async fn answer(
     Ok(DescribeTopicPartitionsResponse { topics, next_cursor, ..Default::default() })
 }
 
-/// A page of the named topics, or of all, in the order of their names.
+/// A page of the named topics, or of all topics, in the order of their names.
 fn page(catalog: &Catalog, names: BTreeSet<String>, from: Option<(String, i32)>, mut left: i32) -> Page {
     let names: Vec<String> = if names.is_empty() {
         catalog.topics_by_name().map(|topic| topic.name.clone()).collect()
@@ -117,7 +117,7 @@ fn topic(ctx: &Context, caller: &Caller, entry: Entry) -> DescribeTopicPartition
     topic
 }
 
-/// INVALID_REQUEST for every topic: the cursor is at none of them, or before their first partition.
+/// INVALID_REQUEST for every topic: the cursor names none of them, or a negative partition.
 fn refused(request: &DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse {
     let topic = |name: &ottla_wire::Text| DescribeTopicPartitionsResponseTopic {
         error_code: ErrorCode::INVALID_REQUEST.0,

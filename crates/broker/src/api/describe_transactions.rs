@@ -1,4 +1,4 @@
-//! DescribeTransactions 0: what is known of transactional ids (T-231).
+//! DescribeTransactions 0: the state of transactional ids (T-231).
 
 use super::place::OFFSETS_TOPIC;
 use crate::context::{Caller, Context};

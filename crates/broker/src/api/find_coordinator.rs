@@ -10,7 +10,7 @@ use ottla_wire::{ErrorCode, Text};
 pub(super) const GROUP: i8 = 0;
 pub(super) const TRANSACTION: i8 = 1;
 pub(super) const SHARE: i8 = 2;
-/// What is said of no error.
+/// The error message where there is no error.
 const NONE: Text = Text::from_static("NONE");
 
 pub(crate) async fn answer(
@@ -49,7 +49,7 @@ fn find(ctx: &Context, caller: &Caller, key: Text, served: bool) -> Coordinator 
     }
 }
 
-/// Before version 4 there is one key, and its answer is the response.
+/// Before version 4 there is one key, and its row is the response.
 fn one(found: Coordinator) -> FindCoordinatorResponse {
     FindCoordinatorResponse {
         error_code: found.error_code,

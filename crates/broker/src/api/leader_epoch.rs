@@ -1,9 +1,9 @@
-//! What clients believe of a partition's leader.
+//! The leader epoch in requests.
 
 use ottla_core::partition::LEADER_EPOCH;
 use ottla_wire::ErrorCode;
 
-/// Judges the leader epoch that a client believes in: -1 for none, or the broker's.
+/// Compares the leader epoch that a client names, -1 for none, with the broker's.
 pub(super) fn check_epoch(current: i32) -> Result<(), ErrorCode> {
     match current {
         -1 | LEADER_EPOCH => Ok(()),

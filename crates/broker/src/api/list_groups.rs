@@ -1,4 +1,4 @@
-//! ListGroups 0-5: all groups, or those in some states and of some types.
+//! ListGroups 0-5: all groups, or those in certain states and of certain types.
 //! Left out: types other than "classic", of which there are no groups here.
 
 use crate::context::{Caller, Context};
@@ -28,7 +28,7 @@ pub(crate) async fn answer(
     Ok(ListGroupsResponse { groups: look.await?, ..Default::default() })
 }
 
-/// An empty filter lets everything pass; case does not matter.
+/// Whether a filter, which ignores case, lets a word pass. An empty filter lets every word pass.
 fn passes(filter: &[Text], word: &str) -> bool {
     filter.is_empty() || filter.iter().any(|wanted| wanted.eq_ignore_ascii_case(word))
 }

@@ -1,4 +1,4 @@
-//! ListOffsets 1-11: the ends of a partition, and the first record of a time.
+//! ListOffsets 1-11: the ends of a partition, and the first record from a timestamp on.
 //! Left out: tiered storage, so -4 (earliest local) is the earliest offset, and -5 and -6 (tiered) find nothing.
 
 use super::leader_epoch::check_epoch;
@@ -55,7 +55,7 @@ pub(crate) async fn answer(
     Ok(ListOffsetsResponse { topics, ..Default::default() })
 }
 
-/// One partition that is asked about.
+/// One partition of the request.
 #[derive(Clone)]
 struct Ask {
     topic: Text,
@@ -74,7 +74,7 @@ impl Ask {
         })
     }
 
-    /// What the shard knows of it, with batches before `from` left out.
+    /// What the shard knows of it, without batches before `from`.
     fn look(&self, shard: &Shard, from: Offset) -> Result<Found, ErrorCode> {
         let at = shard.catalog().partition_named(&self.topic, self.asked.partition_index);
         let partition = at.and_then(|at| shard.partitions().get(at));
@@ -97,7 +97,7 @@ impl Ask {
         refused(index, code)
     }
 
-    /// The answer: looks into batches as far as needed.
+    /// The row of the response. Reads batches as far as needed.
     async fn settle(
         &self,
         ctx: &Context,
@@ -114,7 +114,7 @@ impl Ask {
                 Ok(Found::In { source, end, log_start }) => (source, end, log_start),
             };
             let by_time = matches!(self.wanted, Some(Wanted::Time(_)));
-            // The latest time may be that of a record that is deleted, as long as a part or batch holds it.
+            // The latest timestamp may be that of a deleted record, as long as a part or batch holds the record.
             let (time, log_start) = match by_time {
                 true => (Millis(self.asked.timestamp), log_start),
                 false => (source.max_timestamp(), Offset(0)),
@@ -122,9 +122,9 @@ impl Ask {
             match search(ctx, source, time, log_start).await {
                 Ok(Searched::Found(time, offset)) if offset < end => return Ok(found(index, time, offset)),
                 Ok(_) if !by_time => return Ok(found(index, Millis::NONE, Offset::NONE)),
-                // The header promised more than the records hold; what follows may have it.
+                // The header has a later timestamp than the records. A following batch may have the record.
                 Ok(Searched::Found(_, last) | Searched::NotIn(last)) => from = last.plus(1),
-                // The next look finds where it is now, or that it was deleted.
+                // The next look finds where the batch is now, or that it was deleted.
                 Err(NotRead::Freed) if freed < stored::MAX_REPLANS => freed += 1,
                 Err(NotRead::Freed) => return Ok(self.refused(ctx, ErrorCode::KAFKA_STORAGE_ERROR)),
                 Err(NotRead::Refused(code)) => return Ok(self.refused(ctx, code)),
@@ -135,7 +135,7 @@ impl Ask {
     }
 }
 
-/// What a source has of a time.
+/// The result of a search for a timestamp in a source.
 enum Searched {
     Found(Millis, Offset),
     /// Nothing up to this offset.
@@ -167,7 +167,7 @@ async fn search(ctx: &Context, source: Source, time: Millis, log_start: Offset) 
     Batch::first(&bytes).and_then(look).map_err(|_| NotRead::Refused(ErrorCode::CORRUPT_MESSAGE))
 }
 
-/// What is asked for.
+/// The kind of offset that is requested.
 #[derive(Clone, Copy)]
 enum Wanted {
     Latest,
@@ -192,7 +192,7 @@ impl Wanted {
     }
 }
 
-/// What the core knows without looking into a batch.
+/// What the core knows without reading a batch.
 enum Found {
     Offset(Offset),
     Nothing,
@@ -216,7 +216,7 @@ fn find(
     source.map_or(Found::Nothing, |source| Found::In { source, end, log_start })
 }
 
-/// The first record of a batch of this time or later that is not deleted.
+/// The first record of a batch with this timestamp or a later one that is not deleted.
 fn first_at(batch: &Batch, time: Millis, log_start: Offset) -> Result<Option<(Millis, Offset)>, BatchError> {
     let header = batch.header();
     let mut first = None;

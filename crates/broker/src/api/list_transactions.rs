@@ -1,4 +1,4 @@
-//! ListTransactions 0-2: the transactional ids that filters let through (T-232, T-233).
+//! ListTransactions 0-2: the transactional ids that pass filters (T-232, T-233).
 
 use super::describe_transactions::status_name;
 use crate::context::{Caller, Context};
@@ -10,7 +10,7 @@ use ottla_wire::messages::{ListTransactionsRequest, ListTransactionsResponse};
 use ottla_wire::{ErrorCode, Text};
 use regex_lite::Regex;
 
-/// States that occur here.
+/// The states that occur in this broker.
 const STATUSES: [TransactionStatus; 4] = [
     TransactionStatus::Empty,
     TransactionStatus::Ongoing,
@@ -18,7 +18,7 @@ const STATUSES: [TransactionStatus; 4] = [
     TransactionStatus::CompleteAbort,
 ];
 
-/// Kafka's other states: known by name, but nothing is ever in them here.
+/// Kafka's other states. They are known as filters, but no transaction is ever in them here.
 const NEVER: [&str; 4] = ["PrepareCommit", "PrepareAbort", "PrepareEpochFence", "Dead"];
 
 pub(crate) async fn answer(
@@ -51,7 +51,7 @@ pub(crate) async fn answer(
     })
 }
 
-/// The pattern that a whole transactional id must match; none for all.
+/// The pattern that the whole transactional id must match; none if every id passes.
 fn pattern(given: Option<&str>) -> Result<Option<Regex>, regex_lite::Error> {
     match given {
         None | Some("") => Ok(None),

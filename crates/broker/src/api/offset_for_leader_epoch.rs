@@ -1,4 +1,4 @@
-//! OffsetForLeaderEpoch 2-4: where a leader epoch ends. There is one epoch here, and it has not ended.
+//! OffsetForLeaderEpoch 2-4: where a leader epoch ends. There is one epoch, and it has not ended.
 
 use super::leader_epoch::check_epoch;
 use crate::context::{Caller, Context};

@@ -1,4 +1,4 @@
-//! What the APIs of offsets share: topics by name or, in the newest versions, by id.
+//! Shared by the APIs of offsets: topics by name or, in the newest versions, by id.
 
 use crate::context::to_topic_id;
 use ottla_core::catalog::TopicRef;

@@ -5,8 +5,8 @@ use crate::host::HostGone;
 use ottla_types::TopicPartition;
 use ottla_wire::Text;
 
-/// The partitions that exist, in the order asked. That one does not exist is said only when it is durable; a partition that
-/// does is put to the shard again, in a question whose answer waits.
+/// Looks up partitions, in their order. Waits until the log is durable if one does not exist, because its deletion may not be
+/// durable yet. For a partition that exists, the command that follows waits.
 pub(super) async fn find(
     ctx: &Context,
     asked: Vec<(Text, i32)>,
@@ -22,10 +22,10 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Topics that Kafka keeps for itself; here they exist in name only.
+/// Whether a topic is internal in Kafka. Here no such topic exists.
 pub(super) fn is_internal(topic: &str) -> bool {
     topic == OFFSETS_TOPIC || topic == "__transaction_state"
 }
 
-/// The name under which transactions list partitions of committed offsets.
+/// The name under which transactions list the partitions of committed offsets.
 pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";

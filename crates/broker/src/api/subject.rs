@@ -1,4 +1,4 @@
-//! How verdicts call what was refused; no text is made unless somebody reads it.
+//! The names of refused things in verdicts. The text is made only for requests that are traced.
 
 use ottla_core::Refusal;
 use ottla_wire::{Text, Uuid};
@@ -16,7 +16,7 @@ pub(super) struct Member<'a>(pub(super) &'a Text, pub(super) &'a Text);
 /// `topic "t"`.
 pub(super) struct Topic<'a>(pub(super) &'a Text);
 
-/// The second, in which the first is.
+/// The first inside the second, as a partition in a transaction.
 pub(super) struct In<A, B>(pub(super) A, pub(super) B);
 
 impl<A: Display, B: Display> Display for In<A, B> {
@@ -25,7 +25,7 @@ impl<A: Display, B: Display> Display for In<A, B> {
     }
 }
 
-/// The reason of a refusal that is made here, without the core.
+/// A refusal that an API decides without the core: its rule and its reason.
 pub(super) struct Reason<T>(pub(super) Option<&'static str>, pub(super) T);
 
 impl Display for Partition<'_> {

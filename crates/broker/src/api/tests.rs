@@ -1,4 +1,4 @@
-//! Every API and version that is served, asked with its smallest request and with broken ones.
+//! Sends the smallest request of every API and version that is served, and broken variants of it.
 
 use super::{APIS, Dispatch};
 use crate::context::{Context, ContextOptions};
@@ -29,7 +29,7 @@ async fn dispatch() -> Dispatch {
     Dispatch::new(Arc::new(Context::new(started.host, started.reader, options).await.unwrap()))
 }
 
-/// What a request comes to; none if it waits for something else to happen.
+/// The reply to a request; none if the request waits for another event.
 async fn ask(dispatch: &Dispatch, frame: &[u8]) -> Option<Reply> {
     let info = ConnectionInfo { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)) };
     match dispatch.begin(&mut dispatch.open(&info), Bytes::copy_from_slice(frame), 1 << 20, None) {
@@ -38,7 +38,7 @@ async fn ask(dispatch: &Dispatch, frame: &[u8]) -> Option<Reply> {
     }
 }
 
-/// Every API and version with its smallest request, without the size.
+/// The smallest request of every API and version, without its length prefix.
 fn requests() -> impl Iterator<Item = (ApiKey, i16, Bytes)> {
     APIS.iter().flat_map(|api| {
         api.served().iter().map(|version| {
@@ -77,7 +77,7 @@ async fn a_request_that_is_cut_short_is_refused_with_field_and_byte() {
     }
 }
 
-/// Whatever the bytes, the answer is a response, a refusal or patience, never a panic.
+/// Whatever its bytes, a request gets a response, a refusal, or waits. It never causes a panic.
 #[tokio::test]
 async fn broken_requests_do_no_harm() {
     let dispatch = dispatch().await;

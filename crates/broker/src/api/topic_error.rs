@@ -1,10 +1,10 @@
-//! Kafka's error codes and messages for what the catalog refuses.
+//! Kafka's error codes and messages for refusals of the catalog.
 
 use ottla_core::catalog::{TopicError, check_name};
 use ottla_core::config::ConfigError;
 use ottla_wire::ErrorCode;
 
-/// The code and the words for a refusal.
+/// The code and the message for a refusal.
 pub(super) fn explain(error: &TopicError) -> (ErrorCode, String) {
     match error {
         TopicError::UnknownName(name) => {
@@ -30,7 +30,7 @@ pub(super) fn explain(error: &TopicError) -> (ErrorCode, String) {
     }
 }
 
-/// Why a topic is not there: its name is not legal, or simply no topic has it.
+/// Why a topic does not exist: its name is not legal, or no topic has the name.
 pub(super) fn missing(name: &str) -> TopicError {
     match check_name(name) {
         Err(illegal) => illegal,
@@ -38,7 +38,7 @@ pub(super) fn missing(name: &str) -> TopicError {
     }
 }
 
-/// Kafka tells a request that makes no sense from a value that is not allowed.
+/// Kafka distinguishes a key that cannot be changed from a value that is not allowed.
 fn config_code(error: &ConfigError) -> ErrorCode {
     match error {
         ConfigError::ReadOnly(_) => ErrorCode::INVALID_REQUEST,

@@ -1,4 +1,4 @@
-//! Sockets against peers that misbehave, with an handler that does what the request says.
+//! Connections with clients that violate the protocol. The handler of these tests does what the first byte of the request says.
 
 use super::{
     BeginError, Connection, ConnectionEvent, ConnectionInfo, ListenerTask, Reply, ReplyFuture, RequestBudget,
@@ -24,7 +24,7 @@ const HOLD_ALONE: u8 = 2;
 const CLOSE: u8 = 3;
 const PANIC: u8 = 4;
 const NOTHING: u8 = 5;
-/// Is answered, and its connection muted for [`MUTED`].
+/// Gets a response, and mutes its connection for [`MUTED`].
 const MUTE: u8 = 6;
 const MUTED: Duration = Duration::from_secs(5);
 
@@ -36,7 +36,7 @@ enum Event {
 
 struct Script {
     events: mpsc::UnboundedSender<Event>,
-    /// Held requests whose number is at most this go on.
+    /// Held requests with at most this number continue.
     released: watch::Receiver<u8>,
 }
 
@@ -132,7 +132,7 @@ async fn ask(peer: &mut (impl AsyncWrite + Unpin), kind: u8, number: u8, size: u
     peer.write_all(&frame).await.unwrap();
 }
 
-/// The next answer, or none if the connection was closed.
+/// The next response; none if the connection was closed.
 async fn answer(peer: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
     let size = peer.read_i32().await.ok()?;
     let mut frame = vec![0; usize::try_from(size).unwrap()];
@@ -171,7 +171,7 @@ async fn a_request_that_trickles_in_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_is_closed_unless_an_answer_is_due() {
+async fn an_idle_connection_is_closed_unless_a_response_is_due() {
     let mut world = world(Limits { max_idle: Duration::from_millis(20), ..Limits::default() }).await;
     let mut busy = world.connect().await;
     ask(&mut busy, HOLD_ALONE, 1, 8).await;
@@ -246,7 +246,7 @@ async fn overlapping_requests_are_capped() {
 }
 
 #[tokio::test]
-async fn a_waiting_request_is_dropped_when_its_peer_hangs_up() {
+async fn a_waiting_request_is_dropped_when_its_client_disconnects() {
     let mut world = world(Limits::default()).await;
     let mut peer = world.connect().await;
     ask(&mut peer, HOLD_ALONE, 1, 8).await;
@@ -258,7 +258,7 @@ async fn a_waiting_request_is_dropped_when_its_peer_hangs_up() {
 }
 
 #[tokio::test]
-async fn a_peer_that_only_closed_its_sending_side_gets_its_answers() {
+async fn a_client_that_closed_only_its_sending_side_gets_its_responses() {
     let world = world(Limits::default()).await;
     let mut peer = world.connect().await;
     ask(&mut peer, ECHO, 1, 8).await;
@@ -270,7 +270,7 @@ async fn a_peer_that_only_closed_its_sending_side_gets_its_answers() {
 }
 
 #[tokio::test]
-async fn a_refused_or_panicking_request_takes_nobody_with_it() {
+async fn a_refused_or_panicking_request_ends_only_its_connection() {
     let world = world(Limits::default()).await;
     for kind in [CLOSE, PANIC] {
         let mut other = world.connect().await;
@@ -286,7 +286,7 @@ async fn a_refused_or_panicking_request_takes_nobody_with_it() {
 }
 
 #[tokio::test]
-async fn announcing_costs_little_and_large_requests_all_complete() {
+async fn announced_sizes_take_little_memory_and_large_requests_all_complete() {
     let limits = Limits { max_request_bytes: 200_000, max_queued_bytes: 500_000, ..Limits::default() };
     let world = world(limits).await;
     let mut silent = Vec::new();
@@ -313,7 +313,7 @@ async fn announcing_costs_little_and_large_requests_all_complete() {
 }
 
 #[tokio::test]
-async fn peers_that_stop_half_way_give_way_to_others() {
+async fn clients_that_stop_half_way_are_disconnected_for_others() {
     let limits = Limits { max_request_bytes: 200_000, max_queued_bytes: 400_000, ..Limits::default() };
     let world = world(limits).await;
     let mut stopped = Vec::new();
@@ -356,7 +356,7 @@ async fn a_large_request_behind_a_waiting_one_is_not_read_yet() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_closed() {
+async fn a_connection_beyond_the_limit_is_closed() {
     let world = world(Limits { max_connections: 2, ..Limits::default() }).await;
     let mut first = world.connect().await;
     ask(&mut first, ECHO, 1, 8).await;
@@ -369,7 +369,7 @@ async fn one_connection_too_many_is_closed() {
     drop(first);
     loop {
         let mut peer = world.connect().await;
-        // A refused peer may find its socket reset while it writes.
+        // The socket of a rejected client may be reset while the client writes.
         let wrote = peer.write_all(&[0, 0, 0, 8, ECHO, 4, 0, 0, 0, 0, 0, 0]).await;
         if wrote.is_ok() && answer(&mut peer).await.is_some() {
             break;
@@ -378,7 +378,7 @@ async fn one_connection_too_many_is_closed() {
 }
 
 #[tokio::test]
-async fn stopping_lets_answers_under_way_leave_and_refuses_the_rest() {
+async fn stopping_sends_pending_responses_and_refuses_further_requests() {
     let mut world = world(Limits { stop_grace: Duration::from_secs(60), ..Limits::default() }).await;
     let mut idle = world.connect().await;
     let mut busy = world.connect().await;
@@ -395,7 +395,7 @@ async fn stopping_lets_answers_under_way_leave_and_refuses_the_rest() {
 }
 
 #[tokio::test]
-async fn stopping_does_not_wait_for_ever() {
+async fn stopping_waits_no_longer_than_the_grace_period() {
     let mut world = world(Limits { stop_grace: Duration::from_millis(10), ..Limits::default() }).await;
     let mut busy = world.connect().await;
     ask(&mut busy, HOLD, 1, 8).await;
@@ -406,22 +406,22 @@ async fn stopping_does_not_wait_for_ever() {
     assert_eq!(events.recv().await, Some(Event::Ended(1)));
 }
 
-/// The peer's end of a connection over a pipe that holds little, and who could stop it. For virtual time.
+/// The client's end of a connection over a pipe with a small buffer, and the sender that stops the connection. For virtual time.
 fn piped() -> (DuplexStream, watch::Sender<bool>) {
     let script = Script { events: mpsc::unbounded_channel().0, released: watch::channel(0).1 };
     let limits = Arc::new(Limits::default());
     let (peer, broker) = duplex(64);
     let (source, sink) = split(broker);
-    let intake = RequestReader::new(source, RequestBudget::of(&limits, None), Arc::clone(&limits));
+    let reader = RequestReader::new(source, RequestBudget::of(&limits, None), Arc::clone(&limits));
     let info = ConnectionInfo { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)) };
-    let connection = Connection::new(Arc::new(script), limits, info, intake, ResponseWriter::new(sink));
+    let connection = Connection::new(Arc::new(script), limits, info, reader, ResponseWriter::new(sink));
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(connection.serve(stopping));
     (peer, stop)
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_muted_connection_sends_begins_when_its_time_is_over() {
+async fn requests_of_a_muted_connection_begin_when_the_mute_ends() {
     let (mut peer, _stop) = piped();
     let begun = Instant::now();
     ask(&mut peer, MUTE, 1, 8).await;
@@ -447,7 +447,7 @@ async fn a_muted_connection_is_not_read_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_muted_peer_left_behind_is_answered_as_it_hangs_up() {
+async fn requests_of_a_muted_client_are_answered_when_it_disconnects() {
     let (mut peer, _stop) = piped();
     let begun = Instant::now();
     ask(&mut peer, MUTE, 1, 8).await;

@@ -1,4 +1,4 @@
-//! Bounds, masks and filters.
+//! The trace's bounds, its masks and its filters.
 
 use super::exchange::{Ending, Exchange, Stages, TracedFrame};
 use super::rings::Rings;
@@ -44,7 +44,7 @@ fn seqs(rings: &Rings, after: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_connection_keeps_its_last_ones_and_others_theirs() {
+fn each_connection_keeps_its_last_exchanges() {
     let mut rings = Rings::new(2, 1 << 20);
     rings.push(exchange(1, 10));
     for _ in 0..4 {
@@ -61,7 +61,7 @@ fn a_connection_keeps_its_last_ones_and_others_theirs() {
 }
 
 #[test]
-fn many_connections_stay_below_the_bound_and_the_oldest_go_first() {
+fn many_connections_stay_within_the_bound_and_the_oldest_exchange_is_dropped_first() {
     let limit = 100_000;
     let mut rings = Rings::new(100, limit);
     for connection in 0..5_000 {
@@ -90,7 +90,7 @@ fn masked_response<M: Response>(response: &M, version: i16) -> (Bytes, BytesMut)
     (sent, masked)
 }
 
-/// Exactly the secret, which is `secret` in these tests, was overwritten, so many times.
+/// Asserts that the secret, which is `secret` in these tests, was overwritten this many times, and nothing else.
 fn only_secrets_are_gone((sent, masked): (Bytes, BytesMut), times: usize) {
     let text = String::from_utf8_lossy(&sent).into_owned();
     assert_eq!(text.matches("secret").count(), times);
@@ -131,7 +131,7 @@ fn secrets_are_masked_in_every_version() {
 }
 
 #[test]
-fn what_cannot_be_decoded_of_a_secret_is_one() {
+fn bytes_that_cannot_be_decoded_count_as_secret() {
     let (sent, _) = masked_request(&RenewDelegationTokenRequest::default(), 2);
     let mut torn = BytesMut::from(&[&sent[..sent.len() - 10], b"\xff\xff\xff\xff\xff secret"].concat()[..]);
     secrets::mask(&mut torn, ApiKey::RENEW_DELEGATION_TOKEN, 2, Direction::Request);
@@ -139,7 +139,7 @@ fn what_cannot_be_decoded_of_a_secret_is_one() {
 }
 
 #[test]
-fn what_is_under_way_is_bounded_and_what_finds_no_room_is_counted() {
+fn pending_exchanges_are_bounded_and_those_that_do_not_fit_are_counted() {
     let trace = Trace::new(16 * PENDING_OVERHEAD);
     trace.start(100);
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));

@@ -1,4 +1,4 @@
-//! DescribeCluster, DescribeQuorum, DescribeAcls and DescribeLogDirs: what tools ask first.
+//! DescribeCluster, DescribeQuorum, DescribeAcls and DescribeLogDirs: the first requests of admin tools.
 
 use crate::world::{Peer, broker};
 use ottla_wire::ErrorCode;

@@ -48,7 +48,7 @@ async fn describe(
     peer.call(&request, version).await.results.remove(0)
 }
 
-/// Value and source of one key, and what is behind it.
+/// Value and source of one key, and its synonyms.
 async fn value(peer: &mut Peer, resource: (i8, &str), key: &str) -> (String, i8, Vec<(String, i8)>) {
     let mut result = describe(peer, resource, Some(&[key]), 4).await;
     let config: DescribeConfigsResourceResult = result.configs.remove(0);
@@ -79,7 +79,7 @@ async fn alter(peer: &mut Peer, resource: (i8, &str), ops: &[Op<'_>]) -> ErrorCo
     ErrorCode(done.error_code)
 }
 
-/// Sets a key of the topic that tests share.
+/// Sets a key of the topic that the tests use.
 pub(crate) async fn set_topic(peer: &mut Peer, key: &str, value: &str) {
     let topic = (TOPIC, crate::data::TOPIC);
     assert_eq!(alter(peer, topic, &[(key, SET, Some(value))]).await, ErrorCode::NONE);

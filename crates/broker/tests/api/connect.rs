@@ -1,4 +1,4 @@
-//! What a client meets first: headers, ApiVersions, and what is not a request.
+//! The beginning of a connection: headers, ApiVersions, and frames that are not requests.
 
 use crate::world::{Peer, broker, header};
 use ottla_wire::messages::{ApiVersionsRequest, MetadataRequest};
@@ -7,7 +7,7 @@ use ottla_wire::{ErrorCode, Text};
 /// Body of ApiVersions 3 and 4.
 const SOFTWARE: &[u8] = b"\x05test\x021\x00";
 
-/// Key, lowest and highest version as Apache Kafka 4.4.0 told them when it was asked.
+/// Key, lowest and highest version, as Apache Kafka 4.4.0 shows them in ApiVersions.
 const KAFKA: &[(i16, i16, i16)] = &[
     (0, 0, 13),
     (1, 4, 18),
@@ -159,7 +159,7 @@ async fn what_is_not_a_request_closes_its_connection_only() {
         header(3, 0, Some("x"), false)[..9].to_vec(),
         [&header(3, 0, Some("\u{fffd}x"), false)[..10], b"\xff\xff\xff\xff"].concat(),
     ];
-    // Counts and lengths far beyond the frame, in both encodings; half a body; null where it may not be.
+    // Counts and lengths far beyond the frame, in both encodings; half a body; null where it is not allowed.
     bad.push([&header(3, 12, Some("x"), true)[..], b"\xff\xff\xff\xff\x0f"].concat());
     bad.push([&header(3, 8, Some("x"), false)[..], b"\x7f\xff\xff\xff"].concat());
     bad.push([&header(3, 8, Some("x"), false)[..], b"\0\0\0\x01\x7f\xffabc"].concat());

@@ -135,7 +135,7 @@ async fn what_is_produced_is_fetched_in_every_version_and_codec() {
             batch.check_crc().unwrap();
             assert_eq!(batch.records(1 << 20).unwrap().iter().count(), 3);
         }
-        // B-70: an offset inside a batch gets the whole batch.
+        // B-70: a fetch from an offset inside a batch returns the whole batch.
         let inside = only(peer.call(&fetch_request(id, version, 4), version).await);
         assert_eq!(batches(&inside)[0].header().base_offset, 3);
     }
@@ -232,7 +232,7 @@ async fn bad_batches_are_refused_with_the_code_that_says_why() {
     strange[16] = 3;
     let cases = [
         (Bytes::from(broken), ErrorCode::CORRUPT_MESSAGE),
-        // Bytes that end before the batch does are no batch; a length or a format that no batch has is damage.
+        // Bytes that end inside a batch are an invalid record; an illegal length or format is a corrupt message.
         (sound.slice(..sound.len() - 1), ErrorCode::INVALID_RECORD),
         (sound.slice(..7), ErrorCode::INVALID_RECORD),
         (Bytes::from_static(&[0; 75]), ErrorCode::CORRUPT_MESSAGE),
@@ -268,7 +268,7 @@ async fn a_batch_that_no_log_can_hold_is_refused_whatever_the_topic_allows() {
         builder.push(&NewRecord { timestamp: NOW, key: None, value: Some(&value), headers: &[] });
         builder.build().unwrap()
     };
-    // The segments of this log have 4 MiB, and a record may take half of one.
+    // The segments of this log have 4 MiB, and a record may take half a segment.
     let part = produce(&mut peer, 13, id, batch(3 << 20)).await;
     assert_eq!(ErrorCode(part.error_code), ErrorCode::MESSAGE_TOO_LARGE);
     let part = produce(&mut peer, 13, id, batch((2 << 20) - 1024)).await;

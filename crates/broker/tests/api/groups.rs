@@ -21,7 +21,7 @@ use ottla_wire::messages::{
 };
 use ottla_wire::{ErrorCode, Text, Uuid};
 
-/// A broker with topic "t" of two partitions; a peer; the topic's id.
+/// A broker with topic "t" of two partitions, a client, and the topic's id.
 pub(crate) async fn world() -> (Server, Peer, Uuid) {
     let server = broker(&[("num.partitions", "2")]).await;
     let mut peer = Peer::connect(&server).await;
@@ -50,7 +50,7 @@ pub(crate) fn joining(group: &str, member_id: &Text) -> JoinGroupRequest {
     }
 }
 
-/// Joins as a new member, in two steps where the version wants it.
+/// Joins as a new member, in two steps where the version requires it.
 pub(crate) async fn join(peer: &mut Peer, group: &str, version: i16) -> JoinGroupResponse {
     let first = peer.call(&joining(group, &Text::default()), version).await;
     if version < 4 {

@@ -1,11 +1,11 @@
-//! What the log says of a peer that misbehaves: one line, with the peer, the field and the byte.
+//! The log line about a client that violates the protocol: it names the client, the field and the byte.
 
 use crate::world::{Peer, broker, header};
 use std::io;
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Keeps what is logged.
+/// Collects the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! The broker in memory, asked by a peer that speaks in frames.
+//! A broker in memory, tested through a client that sends and receives frames.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a step that fails ends its test")]
 
 mod cluster;

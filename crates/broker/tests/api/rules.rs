@@ -1,4 +1,4 @@
-//! Rules and reports through the wire, each test named by what it shows.
+//! Rules and bug reports, tested through the protocol. The name of each test says what it shows.
 
 mod compacting;
 mod ends;

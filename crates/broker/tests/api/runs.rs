@@ -1,4 +1,4 @@
-//! Partitions whose batches lie in runs: clients see no difference.
+//! Clients see no difference when the batches of a partition lie in runs.
 
 use crate::data::{TOPIC, batches, create, fetch_request, only, produce_request};
 use crate::transactions::{end, owner, write};
@@ -31,7 +31,7 @@ async fn plan(server: &Server, at: TopicPartition, from: i64) -> ReadPlan {
     server.context().host().read(look).await.unwrap()
 }
 
-/// Has parts installed, as the host does on its own.
+/// Installs parts, as the host does.
 struct Installation(InstallParts);
 
 impl Command for Installation {
@@ -42,7 +42,7 @@ impl Command for Installation {
     }
 }
 
-/// Writes the batches of a plan into a run, `per_part` together, without those that `gone` names, and has them installed.
+/// Writes the batches of a plan into a run, `per_part` in each part and without those in `gone`, and installs its parts.
 async fn rewrite(
     server: &Server,
     at: TopicPartition,
@@ -68,7 +68,7 @@ async fn rewrite(
     let (from, to) = (plan.sources[0].base_offset(), plan.last_offset().unwrap());
     let installs = vec![Install { partition: at, from, to, bytes, parts: parts.clone() }];
     let host = server.context().host();
-    // This command has no reply; what comes after it has.
+    // The command has no reply; the following read waits for it.
     tokio::select! {
         biased;
         _ = host.submit(Installation(InstallParts { installs })) => unreachable!(),
@@ -89,7 +89,7 @@ fn records(times: &[i64]) -> Bytes {
     builder.build().unwrap()
 }
 
-/// All that a consumer reads, from its first offset on: chunks and aborted transactions as they come.
+/// Everything that a consumer reads from the first offset on: chunks and aborted transactions in their order.
 async fn consume(
     peer: &mut Peer,
     id: Uuid,
@@ -125,7 +125,7 @@ async fn offset_at(peer: &mut Peer, timestamp: i64, committed: bool) -> (i16, i6
     (row.error_code, row.timestamp, row.offset)
 }
 
-/// All that a client can learn of the partition.
+/// Everything that a client can read of the partition.
 async fn seen(peer: &mut Peer, id: Uuid) -> Vec<(Vec<u8>, Vec<i64>, Vec<(i16, i64, i64)>)> {
     let mut all = Vec::new();
     for committed in [false, true] {
@@ -170,7 +170,7 @@ async fn clients_see_no_difference() {
     first.sources.truncate(3);
     rewrite(&server, at, &first, 2, &[]).await;
     assert_eq!(seen(&mut peer, id).await, before);
-    // Then everything, in three other shapes.
+    // Then the whole partition, in three other shapes.
     for per_part in [9, 1, 4] {
         let all = plan(&server, at, 0).await;
         rewrite(&server, at, &all, per_part, &[]).await;

@@ -1,4 +1,4 @@
-//! What a trace keeps of conversations.
+//! What the trace keeps of the exchanges of a connection.
 
 use crate::data::{create, fetch_request, produce_request};
 use crate::transactions::{batch, end, owner, write};
@@ -11,7 +11,7 @@ use ottla_wire::{ApiKey, ErrorCode, Text, Uuid, frame};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the trace keeps, once it is so many exchanges: the client has its answer a moment before.
+/// The exchanges of the trace, once there are `count`: a client may receive its response a moment before the trace has it.
 pub(crate) async fn kept(server: &Server, filter: &TraceFilter, count: usize) -> Vec<Arc<Exchange>> {
     loop {
         let all = server.context().trace().snapshot(filter);
@@ -22,7 +22,7 @@ pub(crate) async fn kept(server: &Server, filter: &TraceFilter, count: usize) ->
     }
 }
 
-/// A broker whose trace is on, a peer, and the id of a topic.
+/// A broker whose trace is on, a client, and the id of a topic.
 pub(crate) async fn traced() -> (Server, Peer, Uuid) {
     let server = broker(&[]).await;
     let mut peer = Peer::connect(&server).await;

@@ -1,4 +1,4 @@
-//! Transactions over a connection: what each version's client is told.
+//! Transactions over a connection: the responses in each version.
 
 use crate::data::{TOPIC, batches, create, fetch_request, only, produce_request};
 use crate::world::{Peer, broker};

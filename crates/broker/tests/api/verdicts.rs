@@ -1,4 +1,4 @@
-//! Every verdict says what is true: the rule, and the values of the case at hand.
+//! Every verdict names the rule and the values that it was judged by.
 
 use crate::data::{TOPIC, fetch_request, produce_request};
 use crate::groups::{self, join, joining, leaving};
@@ -21,7 +21,7 @@ use ottla_wire::messages::{
 };
 use ottla_wire::{Text, Uuid};
 
-/// The verdicts on the exchange that was the `count`th.
+/// The verdicts of the exchange with the number `count`.
 async fn verdicts(server: &Server, count: usize) -> Vec<String> {
     let all = kept(server, &TraceFilter::default(), count).await;
     assert_eq!(all.len(), count);
@@ -33,7 +33,7 @@ async fn verdicts(server: &Server, count: usize) -> Vec<String> {
     all[count - 1].verdicts.iter().map(ToString::to_string).collect()
 }
 
-/// The verdicts on one request in a broker that has seen nothing else.
+/// The verdicts of one request, the first of its broker.
 async fn on<M: Request>(request: &M, version: i16) -> Vec<String> {
     let (server, mut peer, _) = traced().await;
     peer.call(request, version).await;
@@ -59,7 +59,7 @@ fn idempotent((producer_id, epoch): Owner, sequence: i32, count: usize) -> Bytes
     builder.build().unwrap()
 }
 
-/// A world in which "x" belongs to a producer of epoch 1.
+/// A broker in which the transactional id "x" has a producer of epoch 1.
 async fn owned() -> (Server, Peer, Owner) {
     let (server, mut peer, _) = traced().await;
     owner(&mut peer, "x").await;

@@ -1,4 +1,4 @@
-//! A broker in memory and a peer that speaks to it in frames.
+//! A broker in memory, and a client that sends and receives frames.
 
 use bytes::Bytes;
 use ottla_broker::host::{self, HostOptions, Snapshots};
@@ -58,7 +58,7 @@ impl Peer {
         self.send(&sent.to_bytes()).await;
     }
 
-    /// Waits for the response to the last request, or, if several are under way, the next response.
+    /// Waits for the next response.
     pub(crate) async fn hear<M: Request>(&mut self, version: i16) -> M::Response {
         let got = self.receive().await.expect("an answer");
         let (correlation_id, mut body) = frame::read_response_header(&got, M::KEY, version).unwrap();
@@ -69,23 +69,23 @@ impl Peer {
         response
     }
 
-    /// This end of the connection.
+    /// The client's address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.stream.local_addr().unwrap()
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes without a length prefix.
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// Sends a frame; its size is put in front.
+    /// Sends a frame with its length prefix.
     pub(crate) async fn send_frame(&mut self, frame: &[u8]) {
         let size = i32::try_from(frame.len()).unwrap();
         self.send(&[&size.to_be_bytes()[..], frame].concat()).await;
     }
 
-    /// The next frame without its size, or none if the connection was closed.
+    /// The next frame without its length prefix; none if the connection was closed.
     pub(crate) async fn receive(&mut self) -> Option<Bytes> {
         let size = self.stream.read_i32().await.ok()?;
         let mut frame = vec![0; usize::try_from(size).unwrap()];

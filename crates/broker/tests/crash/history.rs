@@ -1,4 +1,4 @@
-//! Random events, small numbers on purpose: what is stale for one is current for another.
+//! Random events over few ids, so that a value that is stale for one client is current for another.
 
 use crate::life::{Ledger, Life, filling};
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
@@ -12,7 +12,7 @@ use ottla_types::{
 };
 use std::collections::BTreeMap;
 
-/// Numbers that follow from a seed.
+/// Random numbers from a seed.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
@@ -27,15 +27,15 @@ impl Chance {
 
 type Owner = (ProducerId, ProducerEpoch);
 
-/// What clients remember: the owners of each transactional id, newest last.
+/// What the clients know: the owners of each transactional id, newest last.
 pub(crate) struct History {
     owners: Vec<Vec<Owner>>,
-    /// Whether a client speaks transactions version 2: it adds partitions by producing, and its epoch goes up at each end.
+    /// Whether clients use transaction version 2: they add partitions by producing, and each end raises the epoch.
     second_version: bool,
 }
 
 impl History {
-    /// Clients that know what a shard knows of them.
+    /// Clients that know what a shard has of them.
     pub(crate) fn resume(shard: &Shard, chance: &mut Chance) -> History {
         let known = |id: u8| shard.transactions().get(&name(id)).map(|known| known.state());
         let owner = |id| known(id).map(|state| (state.producer_id, state.epoch));
@@ -68,7 +68,7 @@ impl History {
         }
     }
 
-    /// The owner of an id, mostly the newest; an invented one if there is none.
+    /// An owner of a transactional id, mostly the newest; an unknown one if there is none.
     fn owner(&self, id: u8, chance: &mut Chance) -> Owner {
         let known = &self.owners[usize::from(id)];
         let age = chance.below(8).saturating_sub(5) as usize;
@@ -186,7 +186,7 @@ fn commit(ledger: &Ledger, chance: &mut Chance) -> CommitOffsets {
     CommitOffsets { member, topics }
 }
 
-/// A group used for its offsets alone.
+/// A group without members, used for its offsets only.
 fn nobody(chance: &mut Chance) -> MemberRef {
     MemberRef {
         group_id: format!("group-{}", chance.below(2)),
@@ -233,7 +233,7 @@ fn delete_topic(life: &mut Life, ledger: &mut Ledger, chance: &mut Chance) {
     life.submit(ledger, DeleteTopics { topics });
 }
 
-/// Lets time go by, a little or a lot, and ticks until nothing is due.
+/// Advances the clock, a little or a lot, and ticks until no timer is due.
 fn pass(life: &mut Life, ledger: &mut Ledger, chance: &mut Chance) {
     let span = [50, 70_000, 1_000_000_000][chance.below(3) as usize];
     ledger.now = ledger.now.after(Millis(span));

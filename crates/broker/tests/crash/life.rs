@@ -1,4 +1,4 @@
-//! A shard on a log without threads, as a host drives it, and the ledger of what it did and promised over all its lives.
+//! A shard on a log without threads, run as a host runs it, and a ledger of its records and replies over all restarts.
 
 use ottla_core::config::Settings;
 use ottla_core::partition::Isolation;
@@ -11,30 +11,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was appended, what was said, and what of it was durable when it counted.
+/// The records that were appended, the replies, and what was durable when they were released.
 #[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) what: String,
-    /// Records with their places and ends.
+    /// Records with their positions and ends.
     records: Vec<(Applied, LogPosition, LogRecord)>,
-    /// Answers that wait: the position they are stamped with, and the number of records they rest on.
+    /// Held replies: the position they are stamped with, and the number of records they rest on.
     held: Vec<(LogPosition, usize)>,
-    /// Records that are on disk for good: reported durable, or under an answer that was released.
+    /// Records that must survive: reported durable, or covered by a reply that was released.
     promised: usize,
     pub(crate) now: Millis,
     pub(crate) topics: u8,
-    /// Pieces of snapshots that were taken, and snapshots that got their names.
+    /// Pieces of snapshots that were taken, and snapshots that were finished.
     pub(crate) pieces: usize,
     pub(crate) snapshots: usize,
 }
 
 impl Ledger {
-    /// A ledger of nothing; `what` names the story when it fails.
+    /// An empty ledger. `what` names the history in failures.
     pub(crate) fn new(what: String) -> Ledger {
         Ledger { what, ..Ledger::default() }
     }
 
-    /// The log was reported durable up to a position: what ends there is promised, and answers stamped so are released.
+    /// The log was reported durable up to a position: records up to there must survive, and replies stamped up to there are released.
     pub(crate) fn told(&mut self, durable: LogPosition) {
         let whole = self.records.iter().take_while(|(_, end, _)| *end <= durable).count();
         let released = self.held.iter().filter(|(stamp, _)| *stamp <= durable).map(|(_, rests_on)| *rests_on);
@@ -42,7 +42,7 @@ impl Ledger {
         self.held.retain(|(stamp, _)| *stamp > durable);
     }
 
-    /// Compares a state found after a restart with the states that the records lead to, and forgets what was lost.
+    /// Compares the state after a restart with the states after each record, and removes the records that were lost.
     fn check(&mut self, found: &Shard) {
         let rows = found.snapshot();
         let mut shard = Shard::new(settings());
@@ -64,7 +64,7 @@ impl Ledger {
         }
         self.records.truncate(length);
         self.held.clear();
-        // What a restart shows must never vanish again.
+        // State that a restart has shown must survive the next crash.
         self.promised = length;
         check_transactions(found, &self.what);
     }
@@ -78,7 +78,7 @@ impl Ledger {
     }
 }
 
-/// A transaction is whole or absent: who has one open in a partition has it open as a whole, and none hangs.
+/// Asserts that a transaction is whole or absent: one that is open in a partition is open as a whole, and none hangs.
 fn check_transactions(shard: &Shard, what: &str) {
     let ongoing: Vec<_> = shard
         .transactions()
@@ -104,13 +104,13 @@ pub(crate) struct Life {
     taking: Option<Taking>,
 }
 
-/// A snapshot that is taken piece by piece.
+/// A snapshot that is being taken in pieces.
 struct Taking {
     writer: SnapshotWriter,
     reached: Option<SnapshotUnit>,
 }
 
-/// Rows, and what they hold, that a piece has at most.
+/// The most rows, and the most bytes of them, in a piece.
 const PIECE: usize = 4;
 
 pub(crate) fn settings() -> Settings {
@@ -118,7 +118,7 @@ pub(crate) fn settings() -> Settings {
 }
 
 impl Life {
-    /// Opens the log and checks what it leads to; none if the medium fails before.
+    /// Opens the log and checks the state; none if the medium fails before.
     pub(crate) fn open(medium: &FaultMedium, ledger: &mut Ledger) -> Option<Life> {
         let told = Arc::new(AtomicU64::new(0));
         let listener = Arc::clone(&told);
@@ -136,7 +136,7 @@ impl Life {
         let log = match opened {
             Ok(Opened { log, .. }) => log,
             Err(error) => {
-                // Only the accident itself may keep the log from opening.
+                // Only the planned fault may keep the log from opening.
                 assert!(is_accident(&error), "{}: {error}", ledger.what);
                 return None;
             }
@@ -149,19 +149,19 @@ impl Life {
         Some(life)
     }
 
-    /// What was reported durable.
+    /// The position up to which the log was reported durable.
     pub(crate) fn durable(&self) -> LogPosition {
         LogPosition(self.told.load(Ordering::SeqCst))
     }
 
-    /// Submits a command to the shard; the reply to it, which is only noted as held.
+    /// Submits a command to the shard. Returns the reply, which the ledger notes as held.
     pub(crate) fn submit<C: Command>(&mut self, ledger: &mut Ledger, command: C) -> Option<C::Reply> {
         let ticket = Ticket::new(TicketId(0));
         let reply = self.step(ledger, command.into_input(ticket))?;
         ticket.open(reply).ok()
     }
 
-    /// Puts an input to the shard; the reply to it, if there is one.
+    /// Submits an input to the shard. Returns the reply, if there is one.
     pub(crate) fn step(&mut self, ledger: &mut Ledger, input: Input) -> Option<Reply> {
         let mut effects = Effects::default();
         self.shard.step(ledger.now, input, &mut effects);
@@ -170,7 +170,7 @@ impl Life {
             match effect {
                 Effect::Append(record) => {
                     let Ok(Appended { position, payload, end }) = self.log.append(&record) else {
-                        // The rest of the step goes with it, as in the host.
+                        // The rest of the step is dropped, as in the host.
                         self.shard.refused();
                         return None;
                     };
@@ -188,7 +188,7 @@ impl Life {
         last
     }
 
-    /// Lets the log write, and tells the shard and the ledger what became durable.
+    /// Lets the log write, and reports the durable position to the shard and the ledger.
     pub(crate) fn sync(&mut self, ledger: &mut Ledger) {
         self.log.kick();
         self.log.drive();
@@ -197,8 +197,8 @@ impl Life {
         self.step(ledger, Input::Durable(durable));
     }
 
-    /// Goes on with the snapshot that is being taken, by a piece, or begins one. With its last piece, and when the log is durable
-    /// to there, it gets its name, and what nobody reads is freed, as the host does.
+    /// Takes the next piece of the snapshot, or begins one. With its last piece, and when the log is durable
+    /// up to there, finishes it and frees unneeded segments, as the host does.
     pub(crate) fn snapshot(&mut self, ledger: &mut Ledger) {
         let taking = self.taking.take().or_else(|| {
             let writer = self.log.snapshotter().begin(self.log.end()).ok()?;
@@ -232,7 +232,7 @@ impl Life {
         self.log.drive();
     }
 
-    /// Every batch that can be read is where the state says, with the bytes that were sent.
+    /// Asserts that every readable batch is where the state says, with the bytes that were sent.
     fn check_batches(&self, what: &str) {
         let reader = self.log.reader();
         for (at, partition) in self.shard.partitions().iter() {

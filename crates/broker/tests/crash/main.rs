@@ -1,5 +1,5 @@
-//! The law of replay on a disk: whatever the instant of a crash, a restart finds the state after some prefix of the records, and
-//! that prefix holds everything anybody was told of.
+//! The law of replay on a disk: after a crash at any instant, a restart finds the state after some prefix of the records, and
+//! that prefix covers every reply that was released.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 mod history;
@@ -10,10 +10,10 @@ use life::{Ledger, Life};
 use ottla_store::testing::{Fault, FaultMedium};
 use std::collections::BTreeSet;
 
-/// Events of the life that the accident ends, and of each life after it.
+/// Events before the fault, and after each restart.
 const EVENTS: (usize, usize) = (100, 25);
 
-/// Lives a history until it ends or the medium fails.
+/// Runs a history until it ends or the medium fails.
 fn live(medium: &FaultMedium, ledger: &mut Ledger, chance: &mut Chance, events: usize) {
     let Some(mut life) = Life::open(medium, ledger) else { return };
     let mut history = History::resume(&life.shard, chance);
@@ -24,18 +24,18 @@ fn live(medium: &FaultMedium, ledger: &mut Ledger, chance: &mut Chance, events: 
         }
     }
     ledger.told(life.durable());
-    // Killed: what the dropped log would still write meets a dead process.
+    // Killed: the dropped log writes nothing more.
     medium.fail_at(medium.steps() + 1, Fault::Crash);
 }
 
-/// The history of a seed with an accident at the call number `step`; false if it ended before that call.
+/// Runs the history of a seed with a fault at the call number `step`. Returns false if it ended before that call.
 fn story(seed: u64, step: u64, fault: Fault) -> bool {
     let medium = FaultMedium::new(seed.wrapping_mul(1000) + step);
     medium.fail_at(step, fault);
     let mut ledger = Ledger::new(format!("seed {seed}, {fault:?} at call {step}"));
     live(&medium, &mut ledger, &mut Chance(seed), EVENTS.0);
     let struck = medium.steps() >= step;
-    // What comes after differs from step to step; its own crash may fall into the restart.
+    // The events after the fault differ from step to step; a second crash may occur during the restart.
     let mut chance = Chance(seed ^ (step << 20));
     let second = medium.crash();
     second.fail_at(second.steps() + 1 + chance.below(60), Fault::Crash);
@@ -84,7 +84,7 @@ fn without_a_crash_everything_is_there() {
         snapshots += ledger.snapshots;
         assert!(Life::open(&medium.restart(), &mut ledger).is_some());
     }
-    // The histories are worth their name.
+    // The histories reach enough kinds of records.
     let wanted = [
         "BatchAppended",
         "TransactionEnded",

@@ -1,11 +1,11 @@
-//! The bound on the tail: it is never broken, producers are slowed down before it, and nobody else waits.
+//! The bound on the tail of the log: it is never exceeded, producers are slowed down before it, and no other request waits.
 
 use crate::world::{BOUND, World, poll};
 use ottla_broker::host::NoRoom;
 use ottla_store::testing::Fault;
 use ottla_types::Millis;
 
-/// Lets the log write, but no job run: the rewriter is as slow as can be.
+/// Lets the log write but runs no job, as with the slowest possible rewriter.
 fn turn(world: &mut World) {
     world.now = world.now.after(Millis(10));
     world.driven.turn(world.now);
@@ -33,7 +33,7 @@ fn producers_are_muted_above_three_quarters_and_wait_at_the_bound() {
     }
     let mut waiting = waiting.unwrap();
     assert!(world.tail() > BOUND * 3 / 4);
-    // Whoever brings no data is answered all the same, and one that comes later does not overtake.
+    // Commands without data are answered all the same, and later data does not overtake.
     let mut later = world.offer(1, 1, None);
     let _ = poll(&mut later);
     let host = world.driven.host().clone();
@@ -94,7 +94,7 @@ fn a_rewriter_that_fails_leaves_nothing_behind_and_is_tried_again() {
         world.driven.turn(world.now);
         world.driven.write_log();
         if failed < 30 && world.driven.has_work() {
-            // One of the first calls of a job goes wrong: another one each time.
+            // One of the first calls of a job fails: another one each time.
             failed += 1;
             world.medium.fail_at(world.medium.steps() + failed, Fault::Error);
             let before = world.medium.steps();

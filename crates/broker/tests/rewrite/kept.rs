@@ -1,9 +1,9 @@
-//! Whatever moves where, every batch that was acknowledged can be read, once and in order.
+//! Whatever is moved, every acknowledged batch can be read, once and in order.
 
 use crate::world::{BOUND, SEGMENT, World, at};
 use ottla_store::testing::Fault;
 
-/// Fills topics in turn until the log is so many segments long.
+/// Fills the topics in turn until the log has this many segments.
 fn fill(world: &mut World, topics: &[u8], segments: u64) {
     let until = world.driven.ends().0.0 + segments * SEGMENT;
     let mut size = 500;
@@ -32,7 +32,7 @@ fn what_goes_into_runs_is_what_was_produced() {
     world.check();
     let parts = |topic| world.driven.shard().partitions().get(at(topic)).unwrap().parts().to_vec();
     assert!((1..=3).all(|topic| parts(topic).len() > 3));
-    // Both markers went with it, as batches of their own.
+    // Both markers were moved with it, as batches of their own.
     let markers = world.batches(at(2)).iter().filter(|batch| batch[22] & 0x20 != 0).count();
     assert_eq!(markers, 2);
     world.restart(false);
@@ -58,7 +58,7 @@ fn an_old_batch_in_every_segment_pins_none_of_them() {
     let mut world = World::new(&[]);
     world.create(1, &[]);
     world.create(2, &[]);
-    // What lies between the batches of topic 1 is deleted at once.
+    // The batches between those of topic 1 are deleted at once.
     for _ in 0..40 {
         world.produce(1, 100).unwrap();
         for _ in 0..2 {
@@ -100,7 +100,7 @@ fn a_crash_at_any_call_of_a_job_loses_nothing() {
         world.create(1, &[]);
         world.create(2, &[("retention.ms", "-1")]);
         fill(&mut world, &[1, 2], 6);
-        // A job is due with the next segments; the answers that come before the crash count.
+        // A job is due with the next segments. Replies before the crash count.
         world.medium.fail_at(world.medium.steps() + step * 5, Fault::Crash);
         for _ in 0..60 {
             if !world.medium.is_alive() {
@@ -128,7 +128,7 @@ fn a_crash_at_any_call_of_a_job_loses_nothing() {
             .iter()
             .map(|batch| i64::from_be_bytes(batch[..8].try_into().unwrap()))
             .collect();
-        // One more may be there: its answer was lost.
+        // One more batch may be there: its reply was lost.
         assert!(found.starts_with(&reached) && found.len() <= reached.len() + 1, "step {step}");
     }
 }

@@ -1,4 +1,4 @@
-//! The tail of the log goes into runs: nothing is lost by it, the tail stays bounded, and space returns.
+//! Moving the tail of the log into runs: nothing is lost, the tail stays bounded, and space is freed.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 mod bound;

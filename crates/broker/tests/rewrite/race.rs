@@ -1,4 +1,4 @@
-//! A Fetch whose plan names what is freed before it reads: it plans again, and answers as if nothing had been moved.
+//! A Fetch whose planned data is freed before it reads plans again, and responds as if nothing had been moved.
 
 use crate::world::{World, at, poll};
 use ottla_broker::{Advertised, Context, ContextOptions, StreamServer};
@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 
 const VERSION: i16 = 16;
 
-/// A connection whose broker's side goes on only when it is told to.
+/// A connection whose broker side advances only when the test polls it.
 struct Fetch {
     _server: StreamServer,
     serving: Pin<Box<dyn Future<Output = String>>>,
@@ -22,7 +22,7 @@ struct Fetch {
 }
 
 impl Fetch {
-    /// Asks for a topic from its first offset on. The plan is made; nothing is read yet.
+    /// Fetches a topic from its first offset on. The plan is made; nothing is read yet.
     fn planned(world: &mut World, topic: u8) -> Fetch {
         let (host, reader) = (world.driven.host().clone(), world.driven.reader());
         let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };
@@ -39,7 +39,7 @@ impl Fetch {
         Fetch { _server: server, serving, peer }
     }
 
-    /// Goes on to the answer; its only row.
+    /// Continues to the response. Returns its only row.
     fn answer(mut self, world: &mut World) -> PartitionData {
         let mut bytes = Vec::new();
         for _ in 0..10 {
@@ -71,7 +71,7 @@ fn request(topic: u8) -> FetchRequest {
     }
 }
 
-/// The answer begins with the first batch of the topic.
+/// Asserts that the response begins with the first batch of the topic.
 fn check(row: &PartitionData) {
     assert_eq!(row.error_code, 0);
     let bytes = row.records.as_ref().unwrap().to_bytes();
@@ -80,7 +80,7 @@ fn check(row: &PartitionData) {
     assert_eq!(first.header().base_offset, 0);
 }
 
-/// Produces until a file is gone that was there at first.
+/// Produces until a file that existed at the beginning is deleted.
 fn produce_until_gone(world: &mut World, kind: &str) {
     let first = world.files(kind)[0].0.clone();
     for _ in 0..400 {

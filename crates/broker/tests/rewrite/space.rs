@@ -1,4 +1,4 @@
-//! Space returns: deleted topics and records take their runs with them.
+//! Space is freed: deleted topics and records free their runs.
 
 use crate::world::{SEGMENT, World, at};
 use ottla_broker::host::NoRoom;
@@ -7,7 +7,7 @@ fn bytes(world: &World) -> u64 {
     world.files("run-").iter().map(|(_, size)| size).sum()
 }
 
-/// A world with two topics in runs of their own or together, and nothing under way.
+/// A world with two topics, in runs of their own or in one run, and no pending job.
 fn filled() -> World {
     let mut world = World::new(&[]);
     world.create(1, &[]);
@@ -26,7 +26,7 @@ fn runs_go_with_the_topics_that_they_hold() {
     let before = bytes(&world);
     world.delete(1);
     world.run(20);
-    // Runs that were half dead were written again.
+    // Runs with half of their data deleted were rewritten.
     assert!(bytes(&world) < before * 6 / 10, "{} of {before}", bytes(&world));
     world.check();
     world.delete(2);
@@ -60,14 +60,14 @@ fn below_a_twentieth_of_free_space_only_data_is_refused_and_it_passes() {
     }
     world.produce_in(1, 10, owner, 0);
     world.run(10);
-    // The log has room: four segments, but that is little of eight mebibytes.
+    // The log has space for four segments, which is little of eight mebibytes.
     world.medium.set_spare(4 * SEGMENT);
     world.run(2);
     assert_eq!(world.produce(1, 1000), Err(NoRoom));
     world.end(owner, true);
     let end = world.driven.shard().partitions().get(at(1)).unwrap().high_watermark();
     world.check();
-    // What is deleted makes room.
+    // Deletion frees space.
     world.delete_before(1, end.0 - 100);
     world.run(20);
     world.produce(1, 1000).unwrap();

@@ -1,4 +1,4 @@
-//! A host that is turned by hand, small enough to rewrite all the time, and what it should hold.
+//! A host that the test runs step by step, so small that it rewrites all the time, and the records it should hold.
 
 use bytes::Bytes;
 use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, ProduceOutcome, Snapshots};
@@ -64,7 +64,7 @@ fn options(more: &BTreeMap<String, String>) -> HostOptions {
     }
 }
 
-/// Whether a future is done; nobody is woken, it is asked again.
+/// Polls a future once, without a waker.
 pub(crate) fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => Some(done),
@@ -82,13 +82,13 @@ impl World {
         world
     }
 
-    /// The process is killed and starts again; power is lost too if `crash`.
+    /// Kills and restarts the process; with `crash`, the power is lost too.
     pub(crate) fn restart(&mut self, crash: bool) {
         self.medium = if crash { self.medium.crash() } else { self.medium.restart() };
         self.driven = host::drive(Arc::new(self.medium.clone()), options(&self.more), self.now).unwrap();
     }
 
-    /// Turns the host and lets it write, so many times; a second goes by each time.
+    /// Runs the host and lets it write this many times, one second apart.
     pub(crate) fn run(&mut self, times: usize) {
         for _ in 0..times {
             self.now = self.now.after(Millis(1000));
@@ -140,7 +140,7 @@ impl World {
         self.expected.get_mut(&at(topic)).unwrap().retain(|(base, _)| *base >= offset);
     }
 
-    /// An offer of a batch with a value of so many bytes, which is under way once it was polled.
+    /// Submits a batch with a value of this many bytes. The command is pending once the future was polled.
     pub(crate) fn offer(
         &self,
         topic: u8,
@@ -155,7 +155,7 @@ impl World {
         Box::pin(async move { host.produce(produce).await })
     }
 
-    /// Takes note of an answer to [`World::offer`].
+    /// Notes a reply to [`World::offer`].
     pub(crate) fn answered(&mut self, topic: u8, bytes: usize, offer: Offer) -> Result<Millis, NoRoom> {
         let offered = offer.unwrap()?;
         let offset = offered.results[0].as_ref().unwrap().base_offset.0;
@@ -180,7 +180,7 @@ impl World {
         self.submit(InitProducerId { transactional_id, timeout, given: None }).unwrap()
     }
 
-    /// Ends the transaction; the owner of the next one.
+    /// Ends the transaction. Returns the owner of the next one.
     pub(crate) fn end(&mut self, owner: Owner, commit: bool) -> Owner {
         let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump: true };
         self.submit(EndTxn { transactional_id: "id".to_owned(), end }).unwrap()
@@ -192,12 +192,12 @@ impl World {
         oldest.map_or(0, |oldest| self.driven.ends().0.0 - oldest.0)
     }
 
-    /// Every partition holds exactly what it should, byte for byte.
+    /// Asserts that every partition holds exactly its records, byte for byte.
     pub(crate) fn check(&self) {
         for (partition, expected) in &self.expected {
             let mut found = Vec::new();
             for batch in self.batches(*partition) {
-                // Markers are in nobody's list.
+                // The expected records have no markers.
                 if batch[22] & 0x20 == 0 {
                     let base = i64::from_be_bytes(batch[..8].try_into().unwrap());
                     found.push((base, batch.iter().filter(|byte| **byte == partition.topic.0[0]).count()));

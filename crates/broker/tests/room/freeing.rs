@@ -1,10 +1,10 @@
-//! What nobody can read any more leaves the disk, without more being written.
+//! Segments that no reader needs are freed, without further writes.
 
 use crate::world::{World, until};
 use ottla_store::testing::FaultMedium;
 use std::collections::BTreeSet;
 
-/// A host with 3 MiB in topic 1 and a record in topic 2 behind it. The snapshots of the state before pin the log's beginning.
+/// A host with 3 MiB in topic 1 and then a record in topic 2. Snapshots of earlier states pin the beginning of the log.
 async fn filled(configs: &[(&str, &str)]) -> World {
     let world = World::start(FaultMedium::new(5));
     world.create(1, configs).await;
@@ -19,12 +19,12 @@ async fn filled(configs: &[(&str, &str)]) -> World {
     world
 }
 
-/// Segments that the last MiB, to which the state knows what lives, and the next segments take.
+/// Segments of the last MiB, up to which the state knows the live batches, and the segments prepared ahead.
 const FEW: usize = 2 * 16 + 2;
 
 async fn freed(world: &World) {
     until("freed segments", async || world.count("segment-") <= FEW).await;
-    // A few wait for their next use.
+    // A few segments are kept for reuse.
     until("removed files", async || world.count("spare-") <= 2).await;
 }
 
@@ -36,7 +36,7 @@ async fn a_deleted_topic_frees_its_segments_on_an_idle_broker_and_then_there_is_
     freed(&world).await;
     let snapshots: BTreeSet<_> = world.names("snapshot-").into_iter().collect();
     assert_eq!(snapshots.len(), 2);
-    // Looking and committing deletes nothing, so no further snapshot is written, however many segments are dead or not.
+    // Reading and committing free nothing, so no further snapshot is written, whatever the number of dead segments.
     for round in 0..50 {
         world.commit(2, round).await.unwrap();
     }

@@ -1,14 +1,14 @@
-//! A full disk refuses data and nothing else, loses nothing, and takes data again when there is room.
+//! A broker with a full disk refuses data but nothing else, loses nothing, and accepts data again once there is space.
 
 use crate::world::{BATCH, SEGMENT, World, until};
 use ottla_broker::host::{HostGone, NoRoom};
 use ottla_store::testing::FaultMedium;
 use std::collections::BTreeSet;
 
-/// A topic that keeps everything.
+/// A topic without retention.
 const FOREVER: &[(&str, &str)] = &[("retention.ms", "-1")];
 
-/// A host whose disk is full: topic 1 was filled until nothing more went in. Also the offset behind what went in.
+/// A host whose disk was filled with batches of topic 1, and the offset behind the last batch that was accepted.
 async fn full(capacity: u64) -> (World, i64) {
     let medium = FaultMedium::new(3);
     medium.set_capacity(capacity);
@@ -20,7 +20,7 @@ async fn full(capacity: u64) -> (World, i64) {
     (world, acknowledged)
 }
 
-/// Produces to topic 1 until the disk is full; the offset behind what was acknowledged.
+/// Produces to topic 1 until the disk is full. Returns the offset behind the last acknowledged batch.
 async fn fill(world: &World) -> i64 {
     let mut next = world.read_all(1).await;
     while let Ok(offset) = world.produce(1, None, 0).await {
@@ -59,7 +59,7 @@ async fn a_full_disk_still_serves_reads_commits_and_the_end_of_transactions() {
 
 #[tokio::test]
 async fn one_request_cannot_take_what_is_kept_for_commits() {
-    // Two segments are ready and there is no third: of many batches in one request none goes in, rather than some.
+    // Two segments are ready and there is no third: a request with many batches is refused as a whole.
     let (world, acknowledged) = full(4 * SEGMENT).await;
     let world = world.restart();
     let topics: Vec<u8> = (3..20).collect();
@@ -92,9 +92,9 @@ async fn t_170_t_261_a_disk_full_to_the_last_byte_answers_nothing_wrong_and_reco
         }
     };
     assert_eq!(refused, HostGone);
-    // Half a segment of small records went in before.
+    // Half a segment of small records was accepted before.
     assert!(committed > 5, "only {committed} commits fitted");
-    // The host goes on: it reads, and knows nothing of the refused commit.
+    // The host continues: it reads, and has nothing of the refused commit.
     assert_eq!(*world.failure.borrow(), None);
     assert_eq!(world.read_all(1).await, acknowledged);
     assert_eq!(world.committed(1).await, Some(committed));

@@ -1,4 +1,4 @@
-//! A full disk, and how space returns.
+//! A full disk, and how its space is freed.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 mod freeing;

@@ -1,4 +1,4 @@
-//! A host on a small disk, and the questions that the tests ask it.
+//! A host on a small disk, and the commands that the tests submit to it.
 
 use ottla_broker::host::{self, Host, HostGone, HostOptions, NoRoom, Snapshots, Started};
 use ottla_core::Shard;
@@ -56,14 +56,14 @@ impl World {
         World { medium, host, failure, reader, thread }
     }
 
-    /// Ends the process in order and starts the next one.
+    /// Stops the process in order and starts the next one.
     pub(crate) fn restart(self) -> World {
         self.host.stop();
         self.thread.join().unwrap();
         World::start(self.medium.restart())
     }
 
-    /// Power is lost; the next process starts.
+    /// A power loss, and the next process.
     pub(crate) fn crash(self) -> World {
         let medium = self.medium.crash();
         self.host.stop();
@@ -89,12 +89,12 @@ impl World {
         self.host.submit(DeleteTopics { topics }).await.unwrap();
     }
 
-    /// Offers one batch, of a transaction if there is an owner; its offset.
+    /// Submits one batch, in a transaction if there is an owner. Returns its offset.
     pub(crate) async fn produce(&self, topic: u8, owner: Option<Owner>, first: i32) -> Result<i64, NoRoom> {
         self.produce_all(&[topic], owner, first).await.map(|offsets| offsets[0])
     }
 
-    /// Offers a batch to each topic, in one question.
+    /// Submits a batch for each topic, in one command.
     pub(crate) async fn produce_all(
         &self,
         topics: &[u8],
@@ -144,10 +144,10 @@ impl World {
         self.host.read(look).await.unwrap()
     }
 
-    /// Reads all of a topic's batches up to what is decided, with their bytes; the offset behind the last.
+    /// Reads all batches of a topic up to the last stable offset, with their bytes. Returns the offset behind the last one.
     pub(crate) async fn read_all(&self, topic: u8) -> i64 {
         loop {
-            // As for any reader, retention may free a segment between the look and the read: look again.
+            // As for any reader, retention may free a segment between the plan and the read: plan again.
             if let Some(end) = self.try_read_all(topic).await {
                 return end;
             }
@@ -209,7 +209,7 @@ fn batch(topic: u8, owner: Option<Owner>, first: i32) -> ProduceBatch {
     }
 }
 
-/// Waits until something holds, which other threads bring about.
+/// Waits until other threads make a condition true.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..30_000 {
         if holds().await {

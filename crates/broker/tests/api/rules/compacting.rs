@@ -15,9 +15,9 @@ use ottla_wire::{ErrorCode, Text, Uuid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Long ago: no part of a partition is active.
+/// A time so long ago that no part of a partition counts as active.
 const TIME: i64 = 1_700_000_000_000;
-/// Everything is compacted as soon as it can be.
+/// Settings under which compaction starts as soon as possible.
 const EAGER: [(&str, &str); 3] =
     [("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0"), ("segment.ms", "1")];
 
@@ -62,7 +62,7 @@ async fn put(
     (ErrorCode(row.error_code), row.base_offset)
 }
 
-/// What a reader of committed data gets who reads from the first offset to the end, and how many batches that took.
+/// What a read_committed reader gets from the first offset to the end, and the number of batches.
 async fn read(peer: &mut Peer, id: Uuid) -> (Vec<(i64, Pair)>, usize) {
     let (mut at, mut all, mut count) = (0, Vec::new(), 0);
     loop {
@@ -80,7 +80,7 @@ async fn read(peer: &mut Peer, id: Uuid) -> (Vec<(i64, Pair)>, usize) {
     }
 }
 
-/// As consumers do: without markers, and without what was aborted.
+/// Filters as consumers do: without markers, and without aborted records.
 fn take(row: &PartitionData, at: &mut i64, all: &mut Vec<(i64, Pair)>) -> usize {
     let aborted = row.aborted_transactions.iter().flatten();
     let mut upcoming: Vec<_> = aborted.map(|one| (one.first_offset, one.producer_id)).collect();
@@ -121,7 +121,7 @@ fn table(records: &[(i64, Pair)]) -> BTreeMap<String, String> {
     table
 }
 
-/// Reads until nothing but so many records and batches is left; the table never changes meanwhile. Returns the records.
+/// Reads until this many records and batches are left. The latest value of each key never changes meanwhile. Returns the records.
 async fn settle(
     peer: &mut Peer,
     id: Uuid,
@@ -167,7 +167,7 @@ async fn b_64_t_212_compaction_keeps_markers_apart() {
 
 #[tokio::test]
 async fn b_66_t_212_a_transaction_over_several_passes_is_never_seen() {
-    // Room for 768 keys: a pass sees two batches.
+    // The memory holds 768 keys, so one pass covers two batches.
     let (node, mut peer, id) = begin(66, &[("log.cleaner.dedupe.buffer.size", "1")], &[]).await;
     let me = owner(&mut peer, "t").await;
     let many = |round: i32, of: &str| -> Vec<Pair> {
@@ -182,7 +182,7 @@ async fn b_66_t_212_a_transaction_over_several_passes_is_never_seen() {
     }
     let (node, mut peer) = node.crash(false).await;
     assert_eq!(end(&mut peer, "t", me, false, 5).await.0, ErrorCode::NONE);
-    // Five plain batches and the marker; every read in between found the same table.
+    // Five plain batches and the marker. Every read in between found the same latest values.
     settle(&mut peer, id, &expected, (1500, 6)).await;
     let (_node, mut peer) = node.crash(true).await;
     settle(&mut peer, id, &expected, (1500, 6)).await;
@@ -204,7 +204,7 @@ async fn b_67_t_54_t_212_a_producer_goes_on_after_its_records_are_gone() {
             ErrorCode::NONE
         );
         let expected = BTreeMap::from([("k".to_owned(), "other".to_owned())]);
-        // The first producer's last batch stays, without records.
+        // The last batch of the first producer stays, without records.
         let records = settle(&mut peer, id, &expected, (1, 2)).await;
         assert_eq!(records, [(5, pair("k", Some("other")))]);
         let (_node, mut peer) = node.crash(snapshot).await;

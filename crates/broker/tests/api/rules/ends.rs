@@ -1,4 +1,4 @@
-//! Who owns a transactional id, and how transactions end, in every version.
+//! The owner of a transactional id, and the end of transactions, in every version.
 
 use crate::data::{TOPIC, batches, create, fetch_request, only, produce_request};
 use crate::rules::produce::{codes, sound};
@@ -68,7 +68,7 @@ async fn t_37_t_38_t_107_errors_carry_no_producer() {
     let old = owner(&mut peer, "t").await;
     let me = owner(&mut peer, "t").await;
     for version in 0..=5 {
-        // A bad timeout, an empty id, half a pair, a stale pair, an open transaction.
+        // A bad timeout; an empty id; a producer id without an epoch; a stale epoch; an open transaction.
         let mut request = InitProducerIdRequest {
             transactional_id: Some("t".into()),
             transaction_timeout_ms: 0,
@@ -258,7 +258,7 @@ async fn t_93_t_232_passing_states_are_never_shown() {
         let found = peer.call(&list(&passing), 1).await;
         assert!(found.transaction_states.is_empty() && found.unknown_state_filters.is_empty());
     }
-    // This broker owns every id, and shows each of them once.
+    // This broker coordinates every transactional id, and lists each of them once.
     let all = peer.call(&list(&[]), 1).await;
     assert_eq!((all.error_code, all.transaction_states.len()), (0, 20));
     let aborted = peer.call(&list(&["CompleteAbort"]), 0).await;
@@ -278,7 +278,7 @@ async fn t_283_the_stale_are_told_so_and_never_that_their_state_is_invalid() {
         }
         for version in 2..=5 {
             for committed in [false, true] {
-                // Version 2 and later never see 47, which is fatal there, nor 48 or 120.
+                // Version 2 and later never return 47, which is fatal there, nor 48 or 120.
                 let code = end(&mut peer, "t", old, committed, version).await.0;
                 assert_eq!(code, ErrorCode::PRODUCER_FENCED, "version {version}");
             }

@@ -1,4 +1,4 @@
-//! WriteTxnMarkers and what administrators do with it.
+//! WriteTxnMarkers, with which administrators end hanging transactions.
 
 use crate::data::{TOPIC, batches, create, fetch_request, only};
 use crate::transactions::{Owner, end, init, owner, write};
@@ -25,7 +25,7 @@ fn marker(by: Owner, committed: bool, level: i8, topics: &[(&str, &[i32])]) -> W
     }
 }
 
-/// What is answered: producer, topic, partition and code, as they stand there.
+/// The rows of the response in their order: producer, topic, partition and code.
 async fn mark(
     peer: &mut Peer,
     markers: Vec<WritableTxnMarker>,
@@ -62,7 +62,7 @@ async fn t_122_only_version_2_says_the_transaction_version() {
     let me = owner(&mut peer, "t").await;
     write(&mut peer, Some("t"), me, 0, 12).await;
     let one = |version: i8| vec![marker(me, false, version, &[(TOPIC, &[0])])];
-    // By the rules of version 2 an equal epoch does not end an open transaction, by those of version 0 it does.
+    // Under the rules of transaction version 2 an equal epoch does not end an open transaction; under those of version 0 it does.
     assert_eq!(mark(&mut peer, one(2), 2).await[0].3, ErrorCode::INVALID_PRODUCER_EPOCH);
     assert_eq!(mark(&mut peer, one(0), 2).await[0].3, ErrorCode::NONE);
     write(&mut peer, Some("t"), me, 1, 12).await;
@@ -82,7 +82,7 @@ async fn b_13_t_123_t_124_several_markers_have_one_answer_with_all_results() {
             marker(one, true, 0, &[("__consumer_offsets", &[7]), (TOPIC, &[0])]),
             marker(two, false, 0, &[(TOPIC, &[0, 1])]),
         ];
-        // Both ask at once; each gets its own answer, once.
+        // Both send at the same time; each gets its own response, once.
         let (found, _) = tokio::join!(
             mark(&mut peer, markers, 1),
             mark(&mut other, vec![marker((9000 + round, 0), true, 0, &[(TOPIC, &[0])])], 1)
@@ -96,7 +96,7 @@ async fn b_13_t_123_t_124_several_markers_have_one_answer_with_all_results() {
         ];
         assert_eq!(found, expected);
     }
-    // Durable when it is answered: every marker has its offset.
+    // The markers are durable when the response arrives: every marker has its offset.
     assert_eq!(producers(&mut peer, 0).await.len(), 300);
     assert_eq!(producers(&mut peer, 1).await.len(), 100);
 }

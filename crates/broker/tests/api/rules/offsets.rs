@@ -1,4 +1,4 @@
-//! Offsets in transactions and out of them.
+//! Committed offsets, in transactions and outside them.
 
 use crate::groups::{commit, world};
 use crate::transactions::{Owner, end, owner};
@@ -16,7 +16,7 @@ use ottla_wire::messages::{
 };
 use ottla_wire::{ErrorCode, Text, Uuid};
 
-/// TxnOffsetCommit for group "g" by nobody in particular.
+/// TxnOffsetCommit for group "g" without a member id.
 fn staging(id: &str, me: Owner, topic_id: Uuid, offsets: &[(i32, i64)]) -> TxnOffsetCommitRequest {
     let partition = |(partition_index, committed_offset): &(i32, i64)| TxnOffsetCommitRequestPartition {
         partition_index: *partition_index,
@@ -110,7 +110,7 @@ async fn t_160_t_163_t_220_one_error_of_the_request_on_every_partition() {
             assert_eq!(stage(&mut peer, &ask, version).await, [out; 2], "version {version}");
         }
     }
-    // Version 5 adds the group, and then the others find it there.
+    // Version 5 adds the group to the transaction, where the earlier versions then find it.
     for version in [5, 0, 3, 4] {
         let ask = staging("t", me, topic_id, &both);
         assert_eq!(stage(&mut peer, &ask, version).await, [ErrorCode::NONE; 2], "version {version}");
@@ -218,7 +218,7 @@ async fn b_45_b_46_offsets_of_an_abandoned_transaction_become_stable() {
         if !offsets.is_empty() {
             assert_eq!(stage(&mut peer, &staging(&id, me, topic_id, offsets), 3).await, [ErrorCode::NONE]);
         }
-        // Its client is gone. Another application asks until it may go on.
+        // The client has ended. Another application retries until it may continue.
         loop {
             let row = fetch(&mut peer, "g", true, 9).await.remove(0);
             if row.0 == ErrorCode::NONE {

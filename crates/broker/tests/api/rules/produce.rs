@@ -1,4 +1,4 @@
-//! Produce: what is checked, in which order, and what it leaves behind.
+//! Produce: its checks, their order, and the state after them.
 
 use crate::data::{TOPIC, batches, create, fetch_request, only, produce_request};
 use crate::transactions::{Owner, add, end, init, owner, write};
@@ -11,7 +11,7 @@ use ottla_wire::{ErrorCode, Text, Uuid};
 
 const NOW: i64 = 1_700_000_000_000;
 
-/// A batch of some records, of a producer if there is one.
+/// A batch of records, with a producer id if one is given.
 pub(super) fn sound(
     by: Option<(Owner, i32)>,
     count: usize,
@@ -34,7 +34,7 @@ pub(super) fn sound(
     builder.build().unwrap()
 }
 
-/// The batch with other header bytes from `at` on, its checksum set right again.
+/// The batch with other header bytes from `at` on, and the checksum of the changed batch.
 pub(super) fn patched(batch: &[u8], at: usize, bytes: &[u8]) -> Bytes {
     let mut batch = batch.to_vec();
     batch[at..at + bytes.len()].copy_from_slice(bytes);
@@ -50,7 +50,7 @@ fn broken(batch: &[u8]) -> Bytes {
     batch.into()
 }
 
-/// Code and base offset of a produce request's answer, by partition.
+/// Code and base offset of a Produce response, by partition.
 pub(super) async fn codes(peer: &mut Peer, request: &ProduceRequest, version: i16) -> Vec<(ErrorCode, i64)> {
     let response = peer.call(request, version).await;
     let parts = response.responses.iter().flat_map(|topic| &topic.partition_responses);
@@ -92,7 +92,7 @@ async fn t_40_of_two_faults_the_first_in_order_is_told() {
     let gap = sound(Some((me, 7)), 1, false, Compression::None);
     let twice = |batch: &Bytes| Bytes::from([batch.clone(), batch.clone()].concat());
     let invalid = ErrorCode::INVALID_RECORD;
-    // Something is known of the producer, at an epoch above that of the stale.
+    // The partition knows the producer, at an epoch above the stale one.
     assert_eq!(code(&mut peer, good.clone(), 12).await, ErrorCode::NONE);
     for (version, batch, expected) in [
         (12, twice(&broken(&good)), invalid),
@@ -106,7 +106,7 @@ async fn t_40_of_two_faults_the_first_in_order_is_told() {
     ] {
         assert_eq!(code(&mut peer, batch, version).await, expected);
     }
-    // Duplicate, epoch, sequence, and only then what is transactional and what is not.
+    // First duplicates, then the epoch, then the sequence, and only then whether the batch is transactional.
     let next = init(&mut peer, "t", (-1, -1), 4).await;
     let now = (next.producer_id, next.producer_epoch);
     assert_eq!(write(&mut peer, Some("t"), now, 0, 12).await, ErrorCode::NONE);
@@ -162,7 +162,7 @@ async fn t_51_t_72_partitions_do_not_depend_on_each_other() {
     ] {
         assert_eq!(codes(&mut peer, &two(first, second), 12).await, expected);
     }
-    // In a transaction of version 1, only the partition that was added takes its batch.
+    // In a transaction of version 1, only the partition that was added accepts a batch.
     let me = owner(&mut peer, "t").await;
     add(&mut peer, "t", me, &[(TOPIC, 1)], 3).await;
     let mine = sound(Some((me, 0)), 1, true, Compression::None);
@@ -179,13 +179,13 @@ async fn t_60_t_61_what_drops_out_before_the_transaction() {
     let id = create(&mut peer, &[]).await;
     let me = owner(&mut peer, "t").await;
     let mine = || sound(Some((me, 0)), 1, true, Compression::None);
-    // Without an id nothing of the request is appended, not even what is not transactional.
+    // Without a transactional id no batch of the request is appended, not even the plain ones.
     let mut request = produce_request(Uuid::ZERO, 0, mine());
     let plain = produce_request(Uuid::ZERO, 1, sound(None, 1, false, Compression::None)).topic_data.remove(0);
     request.topic_data[0].partition_data.extend(plain.partition_data);
     let denied = (ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1);
     assert_eq!(codes(&mut peer, &request, 12).await, [denied; 2]);
-    // What does not exist is not added.
+    // A partition that does not exist is not added.
     let mut request = produce_request(Uuid::ZERO, 9, mine());
     request.transactional_id = Some("t".into());
     assert_eq!(codes(&mut peer, &request, 12).await[0].0, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
@@ -194,7 +194,7 @@ async fn t_60_t_61_what_drops_out_before_the_transaction() {
     request.topic_data[0].name = "".into();
     assert_eq!(codes(&mut peer, &request, 13).await[0].0, ErrorCode::UNKNOWN_TOPIC_ID);
     assert_eq!(end(&mut peer, "t", me, true, 5).await.0, ErrorCode::INVALID_TXN_STATE, "nothing began");
-    // An id beside batches that are not transactional is ignored.
+    // A transactional id is ignored if no batch is transactional.
     let mut request = produce_request(id, 0, sound(None, 1, false, Compression::None));
     request.transactional_id = Some("never seen".into());
     assert_eq!(codes(&mut peer, &request, 12).await, [(ErrorCode::NONE, 0)]);
@@ -250,7 +250,7 @@ async fn b_15_t_68_a_batch_beside_an_abort_lies_before_the_marker_or_nowhere() {
         assert!(batches(&row).last().is_none_or(|last| last.header().is_control()), "a marker is last");
     }
     assert_eq!(outcomes.iter().sum::<i32>(), 100);
-    // A batch is not disturbed by another partition that is being added.
+    // Adding another partition does not affect the batch.
     add(&mut peer, "t", me, &[(TOPIC, 0)], 3).await;
     for _ in 0..100 {
         let (written, added) = tokio::join!(

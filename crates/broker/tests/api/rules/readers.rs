@@ -1,4 +1,4 @@
-//! What read_committed and read_uncommitted readers get.
+//! The records that read_committed and read_uncommitted readers get.
 
 use crate::data::{TOPIC, batches, create, fetch_request, only, produce_request};
 use crate::rules::produce::{codes, sound};
@@ -38,7 +38,7 @@ async fn put(peer: &mut Peer, id: Option<(&str, Owner, i32)>, count: usize, code
     offset
 }
 
-/// Offsets of the records that an application at isolation 1 is given: what a client does with an answer.
+/// The offsets of the records that a read_committed client delivers to its application from a response.
 fn delivered(row: &PartitionData) -> Vec<i64> {
     let mut waiting: Vec<_> = row.aborted_transactions.iter().flatten().collect();
     waiting.sort_by_key(|aborted| aborted.first_offset);
@@ -80,7 +80,7 @@ async fn t_201_t_203_t_204_what_each_isolation_sees_of_an_open_transaction() {
     let beyond = read(&mut peer, id, 7, 1).await;
     assert_eq!(ErrorCode(beyond.error_code), ErrorCode::OFFSET_OUT_OF_RANGE);
     assert_eq!((beyond.last_stable_offset, beyond.aborted_transactions), (-1, None));
-    // Bytes that cannot be seen do not count towards the least that a reader waits for.
+    // Bytes behind the last stable offset do not count towards `min_bytes`.
     let mut waiting = reading(id, 2, 1);
     waiting.max_wait_ms = 30;
     let begun = std::time::Instant::now();
@@ -151,7 +151,7 @@ async fn b_53_t_208_a_waiting_reader_learns_what_was_aborted_meanwhile() {
         put(&mut peer, Some(("t", me, 0)), 2, Compression::None).await;
         me = end(&mut peer, "t", me, false, 5).await.1;
         let row = only(reader.hear::<FetchRequest>(12).await);
-        // It may have been answered between the batch and its marker, or behind both; never with something to deliver.
+        // The response may be from between the batch and its marker, or from behind both. It never has a record to deliver.
         assert_eq!(delivered(&row), []);
         from += 3;
         if batches(&row).is_empty() {
@@ -196,7 +196,7 @@ async fn b_61_t_202_t_210_ends_by_isolation() {
     put(&mut peer, Some(("two", two, 0)), 3, Compression::None).await;
     end(&mut peer, "two", two, true, 5).await;
     assert_eq!((latest(&mut peer, 1, -1).await, latest(&mut peer, 0, -1).await), (5, 10));
-    // A timestamp that only records behind the last stable offset have is not found by readers of committed data.
+    // read_committed readers do not find a timestamp that only records behind the last stable offset have.
     let held = [latest(&mut peer, 1, 1_700_000_000_000).await, latest(&mut peer, 1, -3).await];
     assert!(held.iter().all(|offset| *offset < 5), "{held:?}");
     assert_eq!(delivered(&read(&mut peer, id, 0, 1).await), [0, 1, 2, 3, 4]);
@@ -235,7 +235,7 @@ async fn b_70_an_offset_inside_a_batch_gets_the_batch_as_it_was_sent() {
             assert_eq!(row.error_code, 0);
             let found = row.records.as_ref().unwrap().to_bytes();
             assert_eq!(found[..8], base.to_be_bytes(), "from the batch's own first offset on");
-            // But for offset and leader epoch, which the broker assigns, and which no checksum covers.
+            // Except for offset and leader epoch, which the broker assigns and no checksum covers.
             assert_eq!(found[8..12], sent[8..12]);
             assert_eq!(found[16..], sent[16..], "{codec:?}");
         }

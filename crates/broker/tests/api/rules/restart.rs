@@ -1,4 +1,4 @@
-//! Brokers that crash: the same clients, the same requests, before and after.
+//! Crashes of the broker: the same clients and requests before and after.
 
 use crate::data::{TOPIC, batches, create, fetch_request, only, produce_request};
 use crate::groups::{commit, commit_code};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 
-/// A broker on a disk that keeps what was synced.
+/// A broker on a disk that keeps only what was synced.
 pub(super) struct Node {
     medium: FaultMedium,
     pub(super) server: Server,
@@ -51,7 +51,7 @@ impl Node {
         Node { medium, server, host: started.host, thread: started.thread, settings }
     }
 
-    /// Power is lost, and the broker starts again; with a snapshot, it starts from one.
+    /// A power loss, and a new start of the broker; with `snapshot`, from a snapshot.
     pub(super) async fn crash(self, snapshot: bool) -> (Node, Peer) {
         if snapshot {
             self.host.snapshot().await.unwrap();
@@ -81,7 +81,7 @@ async fn put(peer: &mut Peer, id: Option<&str>, by: Owner, sequence: i32, count:
     codes(peer, &request, 12).await[0]
 }
 
-/// Base offsets of the batches that a reader of committed data gets, markers included, and how many are listed as aborted.
+/// The base offsets of the batches that a read_committed reader gets, markers included, and the number of aborted transactions.
 async fn committed(peer: &mut Peer, id: Uuid) -> (Vec<i64>, usize, bool) {
     let mut request = fetch_request(id, 12, 0);
     request.isolation_level = 1;
@@ -127,7 +127,7 @@ async fn b_20_t_254_no_id_is_stuck_after_crashes() {
             }
         }
         (node, peer) = node.crash(round % 2 == 0).await;
-        // The first request that is served finds everything loaded.
+        // The first request after the start finds all state loaded.
         let list = |states: &[&str]| ListTransactionsRequest {
             state_filters: states.iter().map(|state| Text::from(*state)).collect(),
             ..Default::default()
@@ -175,7 +175,7 @@ async fn b_35_t_54_five_batches_in_flight_over_a_crash() {
         for sequence in 0..5 {
             assert_eq!(put(&mut peer, None, me, 2 * sequence, 2).await.0, ErrorCode::NONE);
         }
-        // None of the answers arrived: all five are sent again, and then the next.
+        // None of the responses arrived: the client sends all five batches again, and then the next one.
         let (_node, mut peer) = node.crash(snapshot).await;
         for sequence in 0..6 {
             let offset = i64::from(2 * sequence);
@@ -197,7 +197,7 @@ async fn b_23_b_24_t_260_acknowledged_ends_hold_and_others_are_whole() {
         assert_eq!(code, ErrorCode::NONE);
         let commit = round % 3 != 0;
         if round % 5 == 4 {
-            // The answer does not arrive: the decision is all there, or not at all.
+            // The response does not arrive. The end of the transaction is there as a whole or not at all.
             let request = ottla_wire::messages::EndTxnRequest {
                 transactional_id: Text::from(id.as_str()),
                 producer_id: me.0,
