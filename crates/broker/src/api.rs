@@ -48,7 +48,7 @@ mod dispatch;
 mod group_member;
 mod leader_epoch;
 mod offset_topics;
-mod place;
+mod partition_lookup;
 mod resources;
 mod subject;
 #[cfg(test)]
@@ -108,7 +108,7 @@ impl<T: Response, E: std::fmt::Display> From<Result<T, E>> for Outcome<T> {
 
 /// Why a request gets no response. None of it is the client's fault.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Broken {
+pub(crate) enum AnswerError {
     /// The host is gone.
     #[error(transparent)]
     Gone(#[from] HostGone),

@@ -7,8 +7,6 @@ use crate::net::{RequestBudget, ResponseBudget};
 use crate::randomness::NoRandomness;
 use crate::session::{Advertised, Listener, Session};
 
-pub(crate) use crate::session::Session as Caller;
-
 use crate::trace::{Notes, Trace};
 use crate::{Limits, Metrics, Randomness, stored};
 use bytes::Bytes;

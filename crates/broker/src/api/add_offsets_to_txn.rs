@@ -1,8 +1,9 @@
-//! AddOffsetsToTxn 0-4: a group's offsets join a transaction (T-150 to T-153).
+//! AddOffsetsToTxn 0-4: adds the offsets of a group to a transaction (T-150 to T-153).
 
 use super::add_partitions_to_txn::code;
 use super::subject::TransactionalId;
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::ops::AddOffsetsToTxn;
 use ottla_core::transaction::{TransactionCheck, TransactionClaim};
 use ottla_types::{ProducerEpoch, ProducerId};
@@ -10,10 +11,10 @@ use ottla_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: AddOffsetsToTxnRequest,
     version: i16,
-) -> Result<AddOffsetsToTxnResponse, super::Broken> {
+) -> Result<AddOffsetsToTxnResponse, super::AnswerError> {
     let claim = TransactionClaim {
         transactional_id: String::from(&request.transactional_id),
         producer_id: ProducerId(request.producer_id),

@@ -1,9 +1,10 @@
-//! AddPartitionsToTxn 0-5: partitions join a transaction (T-80 to T-87). Versions 4 and 5 are spoken between brokers: several
+//! AddPartitionsToTxn 0-5: adds partitions to a transaction (T-80 to T-87). Versions 4 and 5 are for brokers: several
 //! transactions, and verification without adding.
 
-use super::place;
+use super::partition_lookup;
 use super::subject::{self, Partition, Reason, TransactionalId};
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::Refused;
 use ottla_core::ops::AddPartitionsToTxn;
 use ottla_core::transaction::{TransactionCheck, TransactionClaim, TransactionError};
@@ -19,10 +20,10 @@ use ottla_wire::{ErrorCode, Text, Uuid};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: AddPartitionsToTxnRequest,
     version: i16,
-) -> Result<AddPartitionsToTxnResponse, super::Broken> {
+) -> Result<AddPartitionsToTxnResponse, super::AnswerError> {
     if version <= 3 {
         let only = AddPartitionsToTxnTransaction {
             transactional_id: request.v3_and_below_transactional_id,
@@ -48,16 +49,16 @@ pub(crate) async fn answer(
     Ok(AddPartitionsToTxnResponse { results_by_transaction, ..Default::default() })
 }
 
-/// One transaction: if any partition cannot be added, none is (T-82).
+/// Adds the partitions of one transaction. If one partition cannot be added, none is (T-82).
 async fn one(
     ctx: &Context,
     transaction: &AddPartitionsToTxnTransaction,
     version: i16,
-) -> Result<Vec<AddPartitionsToTxnTopicResult>, super::Broken> {
+) -> Result<Vec<AddPartitionsToTxnTopicResult>, super::AnswerError> {
     let asked: Vec<(Text, i32)> = transaction.topics.iter().flat_map(named).collect();
-    let found = place::find(ctx, asked.clone()).await?;
+    let found = partition_lookup::find(ctx, asked.clone()).await?;
     let refusal = |((name, _), found): (&(Text, i32), &Option<TopicPartition>)| {
-        if version <= 3 && place::is_internal(name) {
+        if version <= 3 && partition_lookup::is_internal(name) {
             ErrorCode::TOPIC_AUTHORIZATION_FAILED
         } else if found.is_none() {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
@@ -87,7 +88,7 @@ async fn add(
     transaction: &AddPartitionsToTxnTransaction,
     (asked, partitions): (&[(Text, i32)], Vec<TopicPartition>),
     version: i16,
-) -> Result<Vec<ErrorCode>, super::Broken> {
+) -> Result<Vec<ErrorCode>, super::AnswerError> {
     let check = if transaction.verify_only { TransactionCheck::Verify } else { TransactionCheck::Add };
     let claim = TransactionClaim {
         transactional_id: String::from(&transaction.transactional_id),
@@ -130,7 +131,7 @@ fn by_topic(topics: &[AddPartitionsToTxnTopic], codes: Vec<ErrorCode>) -> Vec<Ad
     topics.iter().map(topic).collect()
 }
 
-/// Also that of AddOffsetsToTxn (T-85, T-151, T-152).
+/// The error code of a refusal, also for AddOffsetsToTxn (T-85, T-151, T-152).
 pub(super) fn code(error: TransactionError, version: i16) -> ErrorCode {
     match error {
         TransactionError::NoId => ErrorCode::INVALID_REQUEST,

@@ -3,8 +3,9 @@
 //! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
 use super::config_rows::{BROKER, TOPIC};
-use super::{Broken, named_once, topic_error};
-use crate::context::{Caller, Context};
+use super::{AnswerError, named_once, topic_error};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::catalog::{AlterConfigs, ConfigChange, ConfigOp, ConfigTarget, TopicError};
 use ottla_wire::messages::{
     AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest,
@@ -12,8 +13,8 @@ use ottla_wire::messages::{
 };
 use ottla_wire::{ErrorCode, Text};
 
-/// What is to change about one resource, as either API has it.
-struct Asked {
+/// The changes of one resource, from either API.
+struct ResourceChange {
     resource_type: i8,
     resource_name: Text,
     replace: bool,
@@ -21,8 +22,8 @@ struct Asked {
     ops: Vec<(Text, i8, Option<Text>)>,
 }
 
-/// What came of it: the resource, the code and the words.
-struct Judged {
+/// The result for one resource.
+struct ResourceResult {
     resource_type: i8,
     resource_name: Text,
     error: ErrorCode,
@@ -31,35 +32,35 @@ struct Judged {
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: AlterConfigsRequest,
     _version: i16,
-) -> Result<AlterConfigsResponse, Broken> {
-    let asked = request.resources.into_iter().map(|resource| Asked {
+) -> Result<AlterConfigsResponse, AnswerError> {
+    let asked = request.resources.into_iter().map(|resource| ResourceChange {
         resource_type: resource.resource_type,
         resource_name: resource.resource_name,
         replace: true,
         ops: resource.configs.into_iter().map(|config| (config.name, SET, config.value)).collect(),
     });
-    let row = |judged: Judged| alter_configs_response::AlterConfigsResourceResponse {
-        error_code: judged.error.0,
-        error_message: judged.message,
-        resource_type: judged.resource_type,
-        resource_name: judged.resource_name,
+    let row = |results: ResourceResult| alter_configs_response::AlterConfigsResourceResponse {
+        error_code: results.error.0,
+        error_message: results.message,
+        resource_type: results.resource_type,
+        resource_name: results.resource_name,
         ..Default::default()
     };
-    let judged = alter(ctx, asked.collect(), request.validate_only).await?;
-    Ok(AlterConfigsResponse { responses: judged.into_iter().map(row).collect(), ..Default::default() })
+    let results = alter(ctx, asked.collect(), request.validate_only).await?;
+    Ok(AlterConfigsResponse { responses: results.into_iter().map(row).collect(), ..Default::default() })
 }
 
 /// IncrementalAlterConfigs.
 pub(crate) async fn answer_incremental(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: IncrementalAlterConfigsRequest,
     _version: i16,
-) -> Result<IncrementalAlterConfigsResponse, Broken> {
-    let asked = request.resources.into_iter().map(|resource| Asked {
+) -> Result<IncrementalAlterConfigsResponse, AnswerError> {
+    let asked = request.resources.into_iter().map(|resource| ResourceChange {
         resource_type: resource.resource_type,
         resource_name: resource.resource_name,
         replace: false,
@@ -69,30 +70,34 @@ pub(crate) async fn answer_incremental(
             .map(|config| (config.name, config.config_operation, config.value))
             .collect(),
     });
-    let row = |judged: Judged| incremental_alter_configs_response::AlterConfigsResourceResponse {
-        error_code: judged.error.0,
-        error_message: judged.message,
-        resource_type: judged.resource_type,
-        resource_name: judged.resource_name,
+    let row = |results: ResourceResult| incremental_alter_configs_response::AlterConfigsResourceResponse {
+        error_code: results.error.0,
+        error_message: results.message,
+        resource_type: results.resource_type,
+        resource_name: results.resource_name,
         ..Default::default()
     };
-    let judged = alter(ctx, asked.collect(), request.validate_only).await?;
+    let results = alter(ctx, asked.collect(), request.validate_only).await?;
     Ok(IncrementalAlterConfigsResponse {
-        responses: judged.into_iter().map(row).collect(),
+        responses: results.into_iter().map(row).collect(),
         ..Default::default()
     })
 }
 
-async fn alter(ctx: &Context, asked: Vec<Asked>, validate_only: bool) -> Result<Vec<Judged>, Broken> {
-    let key = |asked: &Asked| (asked.resource_type, asked.resource_name.clone());
+async fn alter(
+    ctx: &Context,
+    asked: Vec<ResourceChange>,
+    validate_only: bool,
+) -> Result<Vec<ResourceResult>, AnswerError> {
+    let key = |asked: &ResourceChange| (asked.resource_type, asked.resource_name.clone());
     let (asked, twice) = named_once(asked, key);
-    let invalid = |resource: (i8, Text), why: &str| Judged {
+    let invalid = |resource: (i8, Text), why: &str| ResourceResult {
         resource_type: resource.0,
         resource_name: resource.1,
         error: ErrorCode::INVALID_REQUEST,
         message: Some(why.into()),
     };
-    let mut judged: Vec<Judged> =
+    let mut results: Vec<ResourceResult> =
         twice.into_iter().map(|resource| invalid(resource, "the resource is named twice")).collect();
     let mut targets = Vec::with_capacity(asked.len());
     let mut changes = Vec::with_capacity(asked.len());
@@ -103,21 +108,21 @@ async fn alter(ctx: &Context, asked: Vec<Asked>, validate_only: bool) -> Result<
                 changes.push(change);
                 targets.push(resource);
             }
-            Err(why) => judged.push(invalid(resource, &why)),
+            Err(why) => results.push(invalid(resource, &why)),
         }
     }
-    let results = ctx.host.submit(AlterConfigs { changes, validate_only }).await?;
-    judged.extend(targets.into_iter().zip(results).map(|((resource_type, resource_name), result)| {
+    let judged = ctx.host.submit(AlterConfigs { changes, validate_only }).await?;
+    results.extend(targets.into_iter().zip(judged).map(|((resource_type, resource_name), result)| {
         let (error, message) = match result {
             Ok(()) => (ErrorCode::NONE, None),
             Err(error) => refusal(resource_type, error),
         };
-        Judged { resource_type, resource_name, error, message }
+        ResourceResult { resource_type, resource_name, error, message }
     }));
-    Ok(judged)
+    Ok(results)
 }
 
-/// Kafka calls a bad value of a topic INVALID_CONFIG and a bad value of the broker INVALID_REQUEST.
+/// A bad value of a topic is INVALID_CONFIG, a bad value of the broker INVALID_REQUEST, as in Kafka.
 fn refusal(resource_type: i8, error: TopicError) -> (ErrorCode, Option<Text>) {
     let (code, message) = topic_error::explain(&match error {
         TopicError::UnknownName(name) => topic_error::missing(&name),
@@ -127,7 +132,7 @@ fn refusal(resource_type: i8, error: TopicError) -> (ErrorCode, Option<Text>) {
     (if bad_for_broker { ErrorCode::INVALID_REQUEST } else { code }, Some(message.into()))
 }
 
-fn change(ctx: &Context, asked: Asked) -> Result<ConfigChange, String> {
+fn change(ctx: &Context, asked: ResourceChange) -> Result<ConfigChange, String> {
     let name = &asked.resource_name[..];
     let target = match asked.resource_type {
         TOPIC if name.is_empty() => return Err("a topic's configuration needs the topic's name".to_owned()),
@@ -148,7 +153,7 @@ fn change(ctx: &Context, asked: Asked) -> Result<ConfigChange, String> {
     Ok(ConfigChange { target, replace: asked.replace, ops: ops.collect::<Result<_, String>>()? })
 }
 
-/// The number of the operation that gives a key a value.
+/// The number of the operation that sets a key.
 const SET: i8 = 0;
 
 fn op(key: &str, number: i8, value: Option<Text>) -> Result<ConfigOp, String> {

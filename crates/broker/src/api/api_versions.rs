@@ -3,7 +3,8 @@
 
 use super::APIS;
 use super::dispatch::Row;
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use ottla_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use ottla_wire::{ApiKey, ErrorCode, Text};
@@ -27,7 +28,7 @@ const FEATURES_EPOCH: i64 = 0;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: ApiVersionsRequest,
     version: i16,
 ) -> ApiVersionsResponse {

@@ -1,9 +1,10 @@
-//! CreatePartitions 0-3: raises the number of partitions of topics, or judges whether it could be.
+//! CreatePartitions 0-3: raises the number of partitions of topics, or only validates it.
 //! Left out: throttling (KIP-599) and the time limit.
 
-use super::{Broken, named_once, topic_error};
-use crate::context::{Caller, Context};
+use super::{AnswerError, named_once, topic_error};
+use crate::context::Context;
 use crate::host::HostGone;
+use crate::session::Session;
 use ottla_core::catalog::{CreatePartitions, TopicError};
 use ottla_wire::Text;
 use ottla_wire::messages::create_partitions_request::CreatePartitionsTopic;
@@ -12,10 +13,10 @@ use ottla_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: CreatePartitionsRequest,
     _version: i16,
-) -> Result<CreatePartitionsResponse, Broken> {
+) -> Result<CreatePartitionsResponse, AnswerError> {
     let (asked, twice) = named_once(request.topics, |topic| topic.name.clone());
     let duplicate = || TopicError::BadRequest("the topic is named twice".to_owned());
     let mut results: Vec<_> = twice.into_iter().map(|name| row(name, Err(duplicate()))).collect();
@@ -36,7 +37,7 @@ pub(crate) async fn answer(
     Ok(CreatePartitionsResponse { results, ..Default::default() })
 }
 
-/// If the client chose brokers for the new partitions: a list for each of them, naming the one broker there is.
+/// Checks the brokers that the client chose for the new partitions: a list for each partition, with the only broker.
 async fn check_assignments(
     ctx: &Context,
     topic: &CreatePartitionsTopic,
@@ -47,7 +48,7 @@ async fn check_assignments(
         ctx.host.read(move |shard, _| shard.catalog().topic_named(&name).map(|topic| topic.partitions));
     let added = match look.await? {
         Some(now) if topic.count > now => i64::from(topic.count) - i64::from(now),
-        // Unknown, or no growth: the catalog says so.
+        // The topic is unknown, or does not grow: the catalog refuses the command.
         _ => return Ok(Ok(())),
     };
     if i64::try_from(assignments.len()) != Ok(added) {

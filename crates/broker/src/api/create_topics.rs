@@ -1,11 +1,12 @@
-//! CreateTopics 2-7: creates topics, or judges whether they could be.
-//! Left out: throttling of creations (KIP-599), policies, and the time limit: a topic is there when the answer is.
+//! CreateTopics 2-7: creates topics, or only validates them.
+//! Left out: throttling of creations (KIP-599), policies, and the time limit. A topic exists when the response is sent.
 
 use super::config_rows::{Layers, Row};
 use super::subject::{Reason, Topic};
-use super::{Broken, named_once, topic_error};
+use super::{AnswerError, named_once, topic_error};
 use crate::Randomness;
-use crate::context::{Caller, Context, random_topic_id, to_uuid};
+use crate::context::{Context, random_topic_id, to_uuid};
+use crate::session::Session;
 use ottla_core::catalog::{CreateTopics, NewTopic, TopicError, TopicResult};
 use ottla_wire::messages::create_topics_request::CreatableTopic;
 use ottla_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
@@ -15,10 +16,10 @@ use std::collections::BTreeMap;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: CreateTopicsRequest,
     version: i16,
-) -> Result<CreateTopicsResponse, Broken> {
+) -> Result<CreateTopicsResponse, AnswerError> {
     let (asked, twice) = named_once(request.topics, |topic| topic.name.clone());
     let mut topics = Vec::with_capacity(asked.len());
     for topic in &asked {
@@ -26,7 +27,7 @@ pub(crate) async fn answer(
     }
     let validate_only = request.validate_only;
     let results = ctx.host.submit(CreateTopics { topics, validate_only }).await?;
-    // Versions before 5 have no room for the configuration.
+    // Versions before 5 have no field for the configuration.
     let layers = if version >= 5 { Some(ctx.host.read(|shard, _| Layers::of(shard)).await?) } else { None };
     let mut topics = Vec::with_capacity(asked.len());
     for (topic, result) in asked.into_iter().zip(results) {
@@ -40,7 +41,7 @@ pub(crate) async fn answer(
     Ok(CreateTopicsResponse { topics, ..Default::default() })
 }
 
-fn new_topic(topic: &CreatableTopic, randomness: &Randomness) -> Result<NewTopic, Broken> {
+fn new_topic(topic: &CreatableTopic, randomness: &Randomness) -> Result<NewTopic, AnswerError> {
     let assigned = topic.assignments.iter();
     let configs = topic.configs.iter();
     Ok(NewTopic {

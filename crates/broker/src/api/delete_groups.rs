@@ -1,8 +1,9 @@
 //! DeleteGroups 0-3: deletes groups without members, with their offsets.
 //! Left out: nothing.
 
-use super::Broken;
-use crate::context::{Caller, Context};
+use super::AnswerError;
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::group::{DeleteGroupError, DeleteGroups};
 use ottla_wire::messages::delete_groups_response::DeletableGroupResult;
 use ottla_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
@@ -10,10 +11,10 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: DeleteGroupsRequest,
     version: i16,
-) -> Result<DeleteGroupsResponse, Broken> {
+) -> Result<DeleteGroupsResponse, AnswerError> {
     let groups = request.groups_names.iter().map(String::from).collect();
     let results = ctx.host.submit(DeleteGroups { groups }).await?;
     let results = request.groups_names.into_iter().zip(results).map(|(group_id, result)| {

@@ -1,7 +1,8 @@
-//! DeleteRecords 0-2: the log of a partition starts later.
+//! DeleteRecords 0-2: moves the log start offset of partitions.
 
-use super::place;
-use crate::context::{Caller, Context};
+use super::partition_lookup;
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::ops::{DeleteRecords, DeleteRecordsError};
 use ottla_types::Offset;
 use ottla_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
@@ -10,10 +11,10 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: DeleteRecordsRequest,
     _version: i16,
-) -> Result<DeleteRecordsResponse, super::Broken> {
+) -> Result<DeleteRecordsResponse, super::AnswerError> {
     let (mut names, mut offsets) = (Vec::<(Text, i32)>::new(), Vec::new());
     for topic in &request.topics {
         for partition in &topic.partitions {
@@ -21,7 +22,7 @@ pub(crate) async fn answer(
             offsets.push(Offset(partition.offset));
         }
     }
-    let found = place::find(ctx, names).await?;
+    let found = partition_lookup::find(ctx, names).await?;
     let partitions = found.iter().zip(offsets).filter_map(|(found, offset)| Some(((*found)?, offset)));
     let partitions = partitions.collect();
     let results = ctx.host.submit(DeleteRecords { partitions }).await?;

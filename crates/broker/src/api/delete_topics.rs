@@ -1,8 +1,9 @@
 //! DeleteTopics 1-6: deletes topics by name, or by id from version 6 on.
-//! Left out: the time limit: a topic is gone when the answer is there.
+//! Left out: the time limit. A topic is deleted when the response is sent.
 
-use super::{Broken, named_once, topic_error};
-use crate::context::{Caller, Context, to_topic_id, to_uuid};
+use super::{AnswerError, named_once, topic_error};
+use crate::context::{Context, to_topic_id, to_uuid};
+use crate::session::Session;
 use ottla_core::Shard;
 use ottla_core::catalog::{DeleteTopics, TopicError, TopicRef};
 use ottla_wire::Text;
@@ -12,10 +13,10 @@ use ottla_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: DeleteTopicsRequest,
     version: i16,
-) -> Result<DeleteTopicsResponse, Broken> {
+) -> Result<DeleteTopicsResponse, AnswerError> {
     let asked = if version >= 6 { request.topics } else { by_name(request) };
     let (asked, twice) = named_once(asked, |topic| (topic.name.clone(), topic.topic_id));
     let mut responses: Vec<_> = twice
@@ -36,7 +37,7 @@ pub(crate) async fn answer(
             Err(why) => responses.push(refused(&topic, &why)),
         }
     }
-    let (asked_for, topics, both) = apart(ctx, asked_for, topics).await?;
+    let (asked_for, topics, both) = separate(ctx, asked_for, topics).await?;
     responses.extend(both.iter().map(|topic| {
         refused(topic, &TopicError::BadRequest("the topic is named twice, by name and by id".to_owned()))
     }));
@@ -52,14 +53,14 @@ pub(crate) async fn answer(
     Ok(DeleteTopicsResponse { responses, ..Default::default() })
 }
 
-type Asked = Vec<DeleteTopicState>;
+type TopicStates = Vec<DeleteTopicState>;
 
-/// Sorts out topics that are meant by their name and by their id: none of them is deleted, and each is answered once.
-async fn apart(
+/// Separates the topics that the request names both by name and by id. They are not deleted, and each gets one row.
+async fn separate(
     ctx: &Context,
-    asked: Asked,
+    asked: TopicStates,
     topics: Vec<TopicRef>,
-) -> Result<(Asked, Vec<TopicRef>, Asked), Broken> {
+) -> Result<(TopicStates, Vec<TopicRef>, TopicStates), AnswerError> {
     let ids: Vec<_> = asked.iter().filter(|topic| topic.name.is_none()).map(|topic| topic.topic_id).collect();
     if ids.is_empty() || ids.len() == asked.len() {
         return Ok((asked, topics, Vec::new()));
@@ -94,7 +95,7 @@ fn by_name(request: DeleteTopicsRequest) -> Vec<DeleteTopicState> {
     request.topic_names.into_iter().map(topic).collect()
 }
 
-/// A topic is meant by its name or by its id, not by both.
+/// A topic is named by its name or by its id, not by both.
 fn reference(topic: &DeleteTopicState) -> Result<TopicRef, TopicError> {
     match (&topic.name, topic.topic_id.is_zero()) {
         (Some(name), true) => Ok(TopicRef::Name(String::from(name))),

@@ -1,12 +1,13 @@
 //! DescribeAcls 1-3: always SECURITY_DISABLED, because there are no ACLs.
 
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_wire::messages::{DescribeAclsRequest, DescribeAclsResponse};
 use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     _ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     _request: DescribeAclsRequest,
     _version: i16,
 ) -> DescribeAclsResponse {

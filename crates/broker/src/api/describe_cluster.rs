@@ -2,7 +2,8 @@
 //! Left out: racks; no broker is ever fenced.
 
 use crate::authorizer::Resource;
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use ottla_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
@@ -13,12 +14,12 @@ const CONTROLLERS: i8 = 2;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    caller: &Caller,
+    session: &Session,
     request: DescribeClusterRequest,
     _version: i16,
 ) -> DescribeClusterResponse {
     match request.endpoint_type {
-        BROKERS => cluster(ctx, caller, &request),
+        BROKERS => cluster(ctx, session, &request),
         CONTROLLERS => {
             let why = "this is an endpoint of brokers, not of controllers";
             refused(ErrorCode::MISMATCHED_ENDPOINT_TYPE, why.to_owned())
@@ -30,11 +31,11 @@ pub(crate) async fn answer(
     }
 }
 
-fn cluster(ctx: &Context, caller: &Caller, request: &DescribeClusterRequest) -> DescribeClusterResponse {
+fn cluster(ctx: &Context, session: &Session, request: &DescribeClusterRequest) -> DescribeClusterResponse {
     let broker = DescribeClusterBroker {
         broker_id: ctx.node_id,
-        host: caller.advertised().host.as_str().into(),
-        port: caller.advertised().port.into(),
+        host: session.advertised().host.as_str().into(),
+        port: session.advertised().port.into(),
         ..Default::default()
     };
     let mut response = DescribeClusterResponse {
@@ -44,7 +45,7 @@ fn cluster(ctx: &Context, caller: &Caller, request: &DescribeClusterRequest) -> 
         ..Default::default()
     };
     if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = ctx.operations(caller, &Resource::Cluster);
+        response.cluster_authorized_operations = ctx.operations(session, &Resource::Cluster);
     }
     response
 }

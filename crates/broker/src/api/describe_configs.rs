@@ -3,8 +3,9 @@
 //! name. Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
 use super::config_rows::{BROKER, Layers, Row, Source, Synonym, TOPIC};
-use super::{Broken, topic_error};
-use crate::context::{Caller, Context};
+use super::{AnswerError, topic_error};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::config::Kind;
 use ottla_wire::messages::describe_configs_request::DescribeConfigsResource;
 use ottla_wire::messages::describe_configs_response::{
@@ -26,10 +27,10 @@ struct Detail {
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: DescribeConfigsRequest,
     _version: i16,
-) -> Result<DescribeConfigsResponse, Broken> {
+) -> Result<DescribeConfigsResponse, AnswerError> {
     let topics = request.resources.iter().filter(|resource| resource.resource_type == TOPIC);
     let names: Vec<String> = topics.map(|resource| String::from(&resource.resource_name)).collect();
     let look = ctx.host.read(move |shard, _| {

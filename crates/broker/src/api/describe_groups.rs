@@ -2,8 +2,9 @@
 //! Left out: nothing.
 
 use crate::authorizer::Resource;
-use crate::context::{Caller, Context};
+use crate::context::Context;
 use crate::host::HostGone;
+use crate::session::Session;
 use ottla_core::group::{GroupView, MemberView};
 use ottla_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use ottla_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
@@ -11,7 +12,7 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    caller: &Caller,
+    session: &Session,
     request: DescribeGroupsRequest,
     version: i16,
 ) -> Result<DescribeGroupsResponse, HostGone> {
@@ -24,7 +25,7 @@ pub(crate) async fn answer(
         groups.into_iter().map(see).collect::<Vec<_>>()
     });
     let shows_operations = request.include_authorized_operations;
-    let operations = |group_id: &Text| ctx.operations(caller, &Resource::Group(group_id));
+    let operations = |group_id: &Text| ctx.operations(session, &Resource::Group(group_id));
     let groups = look.await?.into_iter().map(|(group_id, found)| match found {
         Some(group) => {
             let operations = shows_operations.then(|| operations(&group_id));

@@ -1,8 +1,9 @@
 //! DescribeLogDirs 1-5: the data folder, and the bytes of each partition's records in it.
 //! Left out: total and usable bytes of the volume (-1), cordoned folders.
 
-use crate::context::{Caller, Context};
+use crate::context::Context;
 use crate::host::HostGone;
+use crate::session::Session;
 use ottla_core::Shard;
 use ottla_types::TopicPartition;
 use ottla_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
@@ -17,7 +18,7 @@ type Sizes = BTreeMap<String, BTreeMap<i32, u64>>;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: DescribeLogDirsRequest,
     _version: i16,
 ) -> Result<DescribeLogDirsResponse, HostGone> {

@@ -1,9 +1,10 @@
 //! DescribeProducers 0: the state of the producers of partitions (T-230).
 
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::Shard;
 use ottla_core::catalog::check_name;
-use ottla_types::record::ProducerState as Known;
+use ottla_types::record::ProducerState as CoreProducer;
 use ottla_wire::messages::describe_producers_request::TopicRequest;
 use ottla_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use ottla_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
@@ -11,10 +12,10 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: DescribeProducersRequest,
     _version: i16,
-) -> Result<DescribeProducersResponse, super::Broken> {
+) -> Result<DescribeProducersResponse, super::AnswerError> {
     let look = ctx.host.read(move |shard, _| {
         let topic = |topic: TopicRequest| {
             let described = topic.partition_indexes.iter().map(|index| describe(shard, &topic.name, index));
@@ -44,7 +45,7 @@ fn describe(shard: &Shard, topic: &Text, partition_index: i32) -> PartitionRespo
     PartitionResponse { partition_index, active_producers, ..Default::default() }
 }
 
-fn producer(known: &Known) -> ProducerState {
+fn producer(known: &CoreProducer) -> ProducerState {
     ProducerState {
         producer_id: known.producer_id.0,
         producer_epoch: known.epoch.0.into(),

@@ -1,8 +1,9 @@
 //! DescribeQuorum 0-2: tools check the health of the cluster with it. There is no metadata quorum: the broker is shown as its only
 //! voter and leader, with offsets of 0.
 
-use crate::context::{Caller, Context};
+use crate::context::Context;
 use crate::host::HostGone;
+use crate::session::Session;
 use ottla_wire::messages::describe_quorum_response::{
     Listener, Node, PartitionData, ReplicaState, TopicData,
 };
@@ -14,7 +15,7 @@ const QUORUM: &str = "__cluster_metadata";
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: DescribeQuorumRequest,
     version: i16,
 ) -> Result<DescribeQuorumResponse, HostGone> {

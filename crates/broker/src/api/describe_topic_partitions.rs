@@ -1,8 +1,9 @@
 //! DescribeTopicPartitions 0 (KIP-966): topics by name with their partitions, in pages.
 
-use super::{Broken, topic_error};
+use super::{AnswerError, topic_error};
 use crate::authorizer::Resource;
-use crate::context::{Caller, Context, to_uuid};
+use crate::context::{Context, to_uuid};
+use crate::session::Session;
 use ottla_core::catalog::{Catalog, TopicError};
 use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicId;
@@ -32,10 +33,10 @@ struct Page {
 
 pub(crate) async fn answer(
     ctx: &Context,
-    caller: &Caller,
+    session: &Session,
     request: DescribeTopicPartitionsRequest,
     _version: i16,
-) -> Result<DescribeTopicPartitionsResponse, Broken> {
+) -> Result<DescribeTopicPartitionsResponse, AnswerError> {
     let names: BTreeSet<String> = request.topics.iter().map(|topic| String::from(&topic.name)).collect();
     let from = request.cursor.as_ref().map(|at| (String::from(&at.topic_name), at.partition_index));
     let foreign =
@@ -50,7 +51,7 @@ pub(crate) async fn answer(
         partition_index,
         ..Default::default()
     });
-    let topics = page.entries.into_iter().map(|entry| topic(ctx, caller, entry)).collect();
+    let topics = page.entries.into_iter().map(|entry| topic(ctx, session, entry)).collect();
     Ok(DescribeTopicPartitionsResponse { topics, next_cursor, ..Default::default() })
 }
 
@@ -83,7 +84,7 @@ fn page(catalog: &Catalog, names: BTreeSet<String>, from: Option<(String, i32)>,
     Page { entries, next: None }
 }
 
-fn topic(ctx: &Context, caller: &Caller, entry: Entry) -> DescribeTopicPartitionsResponseTopic {
+fn topic(ctx: &Context, session: &Session, entry: Entry) -> DescribeTopicPartitionsResponseTopic {
     let only: Numbers<i32> = [ctx.node_id].into_iter().collect();
     let none = || Some([].into_iter().collect());
     let partition = |partition_index| DescribeTopicPartitionsResponsePartition {
@@ -100,7 +101,7 @@ fn topic(ctx: &Context, caller: &Caller, entry: Entry) -> DescribeTopicPartition
         Entry::Topic { name, .. } | Entry::Missing(_, name) => name,
     };
     let mut topic = DescribeTopicPartitionsResponseTopic {
-        topic_authorized_operations: ctx.operations(caller, &Resource::Topic(name)),
+        topic_authorized_operations: ctx.operations(session, &Resource::Topic(name)),
         ..Default::default()
     };
     match entry {

@@ -1,7 +1,8 @@
 //! DescribeTransactions 0: the state of transactional ids (T-231).
 
-use super::place::OFFSETS_TOPIC;
-use crate::context::{Caller, Context};
+use super::partition_lookup::OFFSETS_TOPIC;
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::Shard;
 use ottla_core::transaction::Transaction;
 use ottla_types::record::TransactionStatus;
@@ -12,10 +13,10 @@ use std::collections::BTreeMap;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: DescribeTransactionsRequest,
     _version: i16,
-) -> Result<DescribeTransactionsResponse, super::Broken> {
+) -> Result<DescribeTransactionsResponse, super::AnswerError> {
     let look = ctx
         .host
         .read(move |shard, _| request.transactional_ids.into_iter().map(|id| describe(shard, id)).collect());

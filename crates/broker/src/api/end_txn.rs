@@ -1,7 +1,8 @@
-//! EndTxn 0-5: a transaction commits or aborts (T-100 to T-109). Version 5 raises the epoch (transaction version 2).
+//! EndTxn 0-5: commits or aborts a transaction (T-100 to T-109). Version 5 raises the epoch (transaction version 2).
 
 use super::subject::TransactionalId;
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::ops::EndTxn;
 use ottla_core::transaction::{End, EndError};
 use ottla_types::{ProducerEpoch, ProducerId};
@@ -10,10 +11,10 @@ use ottla_wire::messages::{EndTxnRequest, EndTxnResponse};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: EndTxnRequest,
     version: i16,
-) -> Result<EndTxnResponse, super::Broken> {
+) -> Result<EndTxnResponse, super::AnswerError> {
     let end = End {
         producer_id: ProducerId(request.producer_id),
         producer_epoch: ProducerEpoch(request.producer_epoch),

@@ -4,7 +4,7 @@
 //! [`crate::reading`] plans and reads; this file applies the fetch session and encodes the rows.
 
 use super::subject::Reason;
-use super::{Broken, Outcome};
+use super::{AnswerError, Outcome};
 use crate::context::Context;
 use crate::fetch_session::{FetchTargets, SessionError};
 use crate::net::ResponseCharge;
@@ -41,7 +41,7 @@ async fn respond(
     ctx: &Context,
     request: FetchRequest,
     version: i16,
-) -> Result<(FetchResponse, ResponseCharge), Broken> {
+) -> Result<(FetchResponse, ResponseCharge), AnswerError> {
     let bounds = ReadBounds {
         max_bytes: u64::try_from(request.max_bytes.min(MAX_BYTES)).unwrap_or(0),
         min_bytes: u64::try_from(request.min_bytes.min(request.max_bytes)).unwrap_or(0),

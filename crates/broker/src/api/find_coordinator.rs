@@ -1,7 +1,8 @@
 //! FindCoordinator 0-6: this broker coordinates every group and every transactional id.
 //! Left out: coordinators of share groups (key type 2), which are answered INVALID_REQUEST.
 
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_wire::messages::find_coordinator_response::Coordinator;
 use ottla_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use ottla_wire::{ErrorCode, Text};
@@ -15,20 +16,20 @@ const NONE: Text = Text::from_static("NONE");
 
 pub(crate) async fn answer(
     ctx: &Context,
-    caller: &Caller,
+    session: &Session,
     request: FindCoordinatorRequest,
     version: i16,
 ) -> FindCoordinatorResponse {
     let served = matches!(request.key_type, GROUP | TRANSACTION);
     if version < 4 {
-        return one(find(ctx, caller, request.key, served));
+        return one(find(ctx, session, request.key, served));
     }
     let keys = request.coordinator_keys.into_iter();
-    let coordinators = keys.map(|key| find(ctx, caller, key, served)).collect();
+    let coordinators = keys.map(|key| find(ctx, session, key, served)).collect();
     FindCoordinatorResponse { coordinators, ..Default::default() }
 }
 
-fn find(ctx: &Context, caller: &Caller, key: Text, served: bool) -> Coordinator {
+fn find(ctx: &Context, session: &Session, key: Text, served: bool) -> Coordinator {
     if !served {
         let why = "the coordinators of groups (key type 0) and of transactions (1) can be found here";
         return Coordinator {
@@ -43,8 +44,8 @@ fn find(ctx: &Context, caller: &Caller, key: Text, served: bool) -> Coordinator 
     Coordinator {
         key,
         node_id: ctx.node_id,
-        host: caller.advertised().host.as_str().into(),
-        port: caller.advertised().port.into(),
+        host: session.advertised().host.as_str().into(),
+        port: session.advertised().port.into(),
         ..Default::default()
     }
 }
@@ -53,7 +54,7 @@ fn find(ctx: &Context, caller: &Caller, key: Text, served: bool) -> Coordinator 
 fn one(found: Coordinator) -> FindCoordinatorResponse {
     FindCoordinatorResponse {
         error_code: found.error_code,
-        // Kafka names the error here even where there is none.
+        // Kafka sends the name of the error here, also for NONE.
         error_message: Some(found.error_message.filter(|text| !text.is_empty()).unwrap_or(NONE)),
         node_id: found.node_id,
         host: found.host,

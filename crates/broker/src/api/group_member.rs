@@ -1,4 +1,4 @@
-//! What the APIs of groups share: how a member presents itself, the codes of who it may not be, and new member ids.
+//! Shared by the APIs of groups: references to members, error codes for members, and new member ids.
 
 use crate::Randomness;
 use crate::randomness::NoRandomness;
@@ -7,7 +7,7 @@ use ottla_core::group::{CommitFencing, MemberError, MemberRef};
 use ottla_wire::{ErrorCode, Text};
 use std::fmt::Write;
 
-/// A member as the wire names it.
+/// A member as a request names it.
 pub(super) fn member_ref(
     group_id: &Text,
     generation: i32,
@@ -22,7 +22,7 @@ pub(super) fn member_ref(
     }
 }
 
-/// The code for a member that is not who it says.
+/// The error code for a member that is unknown or fenced.
 pub(super) fn member_code(error: MemberError) -> ErrorCode {
     match error {
         MemberError::Unknown => ErrorCode::UNKNOWN_MEMBER_ID,
@@ -30,7 +30,7 @@ pub(super) fn member_code(error: MemberError) -> ErrorCode {
     }
 }
 
-/// The code for a member whose offsets its group does not take (T-165).
+/// The error code for a member whose offsets the group refuses (T-165).
 pub(super) fn fencing_code(error: CommitFencing) -> ErrorCode {
     match error {
         CommitFencing::UnknownGroup | CommitFencing::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
@@ -40,12 +40,12 @@ pub(super) fn fencing_code(error: CommitFencing) -> ErrorCode {
     }
 }
 
-/// Bytes that stay with a group: a copy, so that they do not keep the whole request in memory.
+/// A copy of bytes that a group keeps. A slice would keep the whole request in memory.
 pub(super) fn kept(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
-/// An id for a new member: who it is, a dash, and a random UUID.
+/// An id for a new member: the client's name, a dash, and a random UUID.
 ///
 /// # Errors
 /// The system gives no random bytes.

@@ -1,20 +1,21 @@
-//! Heartbeat 0-4: a member of a group is alive.
+//! Heartbeat 0-4: extends the session of a group member.
 //! Left out: nothing.
 
-use super::Broken;
+use super::AnswerError;
 use super::group_member::member_ref;
 use super::subject::Member;
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::group::{Heartbeat, HeartbeatError};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: HeartbeatRequest,
     _version: i16,
-) -> Result<HeartbeatResponse, Broken> {
+) -> Result<HeartbeatResponse, AnswerError> {
     let instance_id = request.group_instance_id.as_ref();
     let member = member_ref(&request.group_id, request.generation_id, &request.member_id, instance_id);
     let result = ctx.host.submit(Heartbeat { member }).await?;

@@ -1,8 +1,9 @@
-//! InitProducerId 0-5: a producer gets its id and epoch (T-20 to T-39).
+//! InitProducerId 0-5: gives a producer its id and epoch (T-20 to T-39).
 //! Left out: two-phase commit (version 6 is not stable in Kafka either).
 
 use super::subject::{Reason, TransactionalId};
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::ops::InitProducerId;
 use ottla_core::transaction::InitError;
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
@@ -11,10 +12,10 @@ use ottla_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: InitProducerIdRequest,
     version: i16,
-) -> Result<InitProducerIdResponse, super::Broken> {
+) -> Result<InitProducerIdResponse, super::AnswerError> {
     let (producer_id, epoch) = (ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch));
     let given = match (producer_id, epoch) {
         (ProducerId::NONE, ProducerEpoch::NONE) => None,
@@ -41,7 +42,7 @@ pub(crate) async fn answer(
     })
 }
 
-/// T-37: no id and no epoch beside an error.
+/// T-37: a response with an error has no id and no epoch.
 fn refused(code: ErrorCode) -> InitProducerIdResponse {
     InitProducerIdResponse { error_code: code.0, producer_id: -1, producer_epoch: -1, ..Default::default() }
 }

@@ -1,10 +1,11 @@
-//! JoinGroup 0-9: the answer waits until the group's next generation is formed.
+//! JoinGroup 0-9: joins a group. The response waits until the next generation of the group is formed.
 //! Left out: nothing.
 
-use super::Broken;
+use super::AnswerError;
 use super::group_member::{kept, new_member_id};
 use super::subject::Member;
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::group::{JoinError, JoinGroup, JoinRefusal, Joined};
 use ottla_types::Millis;
 use ottla_wire::messages::join_group_response::JoinGroupResponseMember;
@@ -13,15 +14,15 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    caller: &Caller,
+    session: &Session,
     request: JoinGroupRequest,
     version: i16,
-) -> Result<JoinGroupResponse, Broken> {
+) -> Result<JoinGroupResponse, AnswerError> {
     let (group_id, member_id) = (request.group_id.clone(), request.member_id.clone());
-    let who = request.group_instance_id.as_ref().unwrap_or(&caller.client_id);
+    let who = request.group_instance_id.as_ref().unwrap_or(&session.client_id);
     let proposed_id = new_member_id(who, &ctx.randomness)?;
-    let client_id = String::from(&caller.client_id);
-    let client_host = format!("/{}", caller.peer.ip());
+    let client_id = String::from(&session.client_id);
+    let client_host = format!("/{}", session.peer.ip());
     let rebalance_timeout =
         if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms };
     let protocols = request.protocols.iter();
@@ -40,7 +41,7 @@ pub(crate) async fn answer(
         protocols: protocols.map(|p| (String::from(&p.name), kept(&p.metadata))).collect(),
     };
     match ctx.host.submit(join).await? {
-        Ok(joined) => Ok(welcome(joined, version)),
+        Ok(joined) => Ok(joined_response(joined, version)),
         Err(refusal) => {
             ctx.refused(Member(&group_id, &member_id), code(refusal.error.error), &refusal.error);
             Ok(refused(refusal, version))
@@ -48,7 +49,7 @@ pub(crate) async fn answer(
     }
 }
 
-fn welcome(joined: Joined, version: i16) -> JoinGroupResponse {
+fn joined_response(joined: Joined, version: i16) -> JoinGroupResponse {
     let members = joined.members.into_iter().map(|member| JoinGroupResponseMember {
         member_id: member.member_id.into(),
         group_instance_id: member.instance_id.map(Text::from),
@@ -76,7 +77,7 @@ fn refused(refusal: JoinRefusal, version: i16) -> JoinGroupResponse {
     }
 }
 
-/// Null is for version 7 and later.
+/// The name of the protocol. Only version 7 and later may have null.
 fn protocol_name(protocol: Option<String>, version: i16) -> Option<Text> {
     let none = (version < 7).then(Text::default);
     protocol.map(Text::from).or(none)

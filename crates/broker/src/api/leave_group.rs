@@ -1,10 +1,11 @@
-//! LeaveGroup 0-5: members leave at once. From version 3 on several at a time, and static ones by their static id.
+//! LeaveGroup 0-5: removes members at once; from version 3 on several in one request, and static members by their instance id.
 //! Left out: the reason (version 5) is not kept.
 
-use super::Broken;
+use super::AnswerError;
 use super::group_member::member_code;
 use super::subject::{Member, Reason};
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::group::{LeaveError, LeaveGroup, LeavingMember, MemberError};
 use ottla_wire::messages::leave_group_request::MemberIdentity;
 use ottla_wire::messages::leave_group_response::MemberResponse;
@@ -13,10 +14,10 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: LeaveGroupRequest,
     version: i16,
-) -> Result<LeaveGroupResponse, Broken> {
+) -> Result<LeaveGroupResponse, AnswerError> {
     let members = if version < 3 {
         vec![MemberIdentity { member_id: request.member_id, ..Default::default() }]
     } else {
@@ -31,7 +32,7 @@ pub(crate) async fn answer(
     let group_id = request.group_id.into();
     let results = match ctx.host.submit(LeaveGroup { group_id, members: leaving }).await? {
         Ok(results) => results,
-        // Kafka blames the members, not the group.
+        // As in Kafka, the error is on the members, not on the group.
         Err(LeaveError::UnknownGroup) => vec![Err(MemberError::Unknown); members.len()],
         Err(LeaveError::InvalidGroupId) => {
             let why = Reason(None, LeaveError::InvalidGroupId);
@@ -53,7 +54,7 @@ fn top_level(error: ErrorCode) -> LeaveGroupResponse {
     LeaveGroupResponse { error_code: error.0, ..Default::default() }
 }
 
-/// Before version 3 the one member's result is the response's.
+/// The response. Before version 3 the result of the only member is the top-level error.
 fn each(
     members: Vec<MemberIdentity>,
     mut codes: impl Iterator<Item = ErrorCode>,

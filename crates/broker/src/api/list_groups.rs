@@ -1,8 +1,9 @@
 //! ListGroups 0-5: all groups, or those in certain states and of certain types.
 //! Left out: types other than "classic", of which there are no groups here.
 
-use crate::context::{Caller, Context};
+use crate::context::Context;
 use crate::host::HostGone;
+use crate::session::Session;
 use ottla_core::group::GroupListing;
 use ottla_wire::Text;
 use ottla_wire::messages::list_groups_response::ListedGroup;
@@ -13,7 +14,7 @@ const TYPE: &str = "classic";
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: ListGroupsRequest,
     _version: i16,
 ) -> Result<ListGroupsResponse, HostGone> {

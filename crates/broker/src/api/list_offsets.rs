@@ -3,7 +3,8 @@
 
 use super::leader_epoch::check_epoch;
 use super::subject::{Partition, Reason};
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use crate::stored;
 use ottla_core::Shard;
 use ottla_core::partition::{Isolation, LEADER_EPOCH, Source};
@@ -27,19 +28,20 @@ const MOST_RECORDS: usize = 256 << 20;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: ListOffsetsRequest,
     version: i16,
-) -> Result<ListOffsetsResponse, super::Broken> {
+) -> Result<ListOffsetsResponse, super::AnswerError> {
     let isolation = super::isolation(request.isolation_level);
-    let asks: Vec<Ask> =
-        request.topics.iter().flat_map(|topic| Ask::all(topic, isolation, version)).collect();
-    let looks = asks.clone();
-    let look =
-        ctx.host.read(move |shard, _| looks.iter().map(|ask| ask.look(shard, Offset(0))).collect::<Vec<_>>());
-    let mut rows = Vec::with_capacity(asks.len());
-    for (ask, seen) in asks.iter().zip(look.await?) {
-        let mut row = ask.settle(ctx, seen).await?;
+    let queries: Vec<PartitionQuery> =
+        request.topics.iter().flat_map(|topic| PartitionQuery::all(topic, isolation, version)).collect();
+    let looks = queries.clone();
+    let look = ctx
+        .host
+        .read(move |shard, _| looks.iter().map(|query| query.look(shard, Offset(0))).collect::<Vec<_>>());
+    let mut rows = Vec::with_capacity(queries.len());
+    for (query, lookup) in queries.iter().zip(look.await?) {
+        let mut row = query.settle(ctx, lookup).await?;
         if version < 4 {
             // Older versions have no such field.
             row.leader_epoch = -1;
@@ -57,31 +59,35 @@ pub(crate) async fn answer(
 
 /// One partition of the request.
 #[derive(Clone)]
-struct Ask {
+struct PartitionQuery {
     topic: Text,
     asked: ListOffsetsPartition,
-    wanted: Option<Wanted>,
+    kind: Option<OffsetKind>,
     isolation: Isolation,
 }
 
-impl Ask {
-    fn all(topic: &ListOffsetsTopic, isolation: Isolation, version: i16) -> impl Iterator<Item = Ask> {
-        topic.partitions.iter().map(move |asked| Ask {
+impl PartitionQuery {
+    fn all(
+        topic: &ListOffsetsTopic,
+        isolation: Isolation,
+        version: i16,
+    ) -> impl Iterator<Item = PartitionQuery> {
+        topic.partitions.iter().map(move |asked| PartitionQuery {
             topic: topic.name.clone(),
             asked: asked.clone(),
-            wanted: Wanted::of(asked.timestamp, version),
+            kind: OffsetKind::of(asked.timestamp, version),
             isolation,
         })
     }
 
     /// What the shard knows of it, without batches before `from`.
-    fn look(&self, shard: &Shard, from: Offset) -> Result<Found, ErrorCode> {
+    fn look(&self, shard: &Shard, from: Offset) -> Result<Lookup, ErrorCode> {
         let at = shard.catalog().partition_named(&self.topic, self.asked.partition_index);
         let partition = at.and_then(|at| shard.partitions().get(at));
         let partition = partition.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
         check_epoch(self.asked.current_leader_epoch)?;
-        let wanted = self.wanted.ok_or(ErrorCode::UNSUPPORTED_VERSION)?;
-        Ok(find(partition, wanted, from, self.isolation))
+        let kind = self.kind.ok_or(ErrorCode::UNSUPPORTED_VERSION)?;
+        Ok(find(partition, kind, from, self.isolation))
     }
 
     fn refused(&self, ctx: &Context, code: ErrorCode) -> ListOffsetsPartitionResponse {
@@ -101,75 +107,82 @@ impl Ask {
     async fn settle(
         &self,
         ctx: &Context,
-        mut seen: Result<Found, ErrorCode>,
-    ) -> Result<ListOffsetsPartitionResponse, super::Broken> {
+        mut lookup: Result<Lookup, ErrorCode>,
+    ) -> Result<ListOffsetsPartitionResponse, super::AnswerError> {
         let index = self.asked.partition_index;
         let mut from = Offset(0);
         let mut freed = 0;
         loop {
-            let (source, end, log_start) = match seen {
+            let (source, end, log_start) = match lookup {
                 Err(code) => return Ok(self.refused(ctx, code)),
-                Ok(Found::Nothing) => return Ok(found(index, Millis::NONE, Offset::NONE)),
-                Ok(Found::Offset(offset)) => return Ok(found(index, Millis::NONE, offset)),
-                Ok(Found::In { source, end, log_start }) => (source, end, log_start),
+                Ok(Lookup::Nothing) => return Ok(found(index, Millis::NONE, Offset::NONE)),
+                Ok(Lookup::Offset(offset)) => return Ok(found(index, Millis::NONE, offset)),
+                Ok(Lookup::In { source, end, log_start }) => (source, end, log_start),
             };
-            let by_time = matches!(self.wanted, Some(Wanted::Time(_)));
+            let by_time = matches!(self.kind, Some(OffsetKind::Time(_)));
             // The latest timestamp may be that of a deleted record, as long as a part or batch holds the record.
             let (time, log_start) = match by_time {
                 true => (Millis(self.asked.timestamp), log_start),
                 false => (source.max_timestamp(), Offset(0)),
             };
             match search(ctx, source, time, log_start).await {
-                Ok(Searched::Found(time, offset)) if offset < end => return Ok(found(index, time, offset)),
+                Ok(SearchResult::Found(time, offset)) if offset < end => {
+                    return Ok(found(index, time, offset));
+                }
                 Ok(_) if !by_time => return Ok(found(index, Millis::NONE, Offset::NONE)),
                 // The header has a later timestamp than the records. A following batch may have the record.
-                Ok(Searched::Found(_, last) | Searched::NotIn(last)) => from = last.plus(1),
+                Ok(SearchResult::Found(_, last) | SearchResult::NotIn(last)) => from = last.plus(1),
                 // The next look finds where the batch is now, or that it was deleted.
-                Err(NotRead::Freed) if freed < stored::MAX_REPLANS => freed += 1,
-                Err(NotRead::Freed) => return Ok(self.refused(ctx, ErrorCode::KAFKA_STORAGE_ERROR)),
-                Err(NotRead::Refused(code)) => return Ok(self.refused(ctx, code)),
+                Err(SearchError::Freed) if freed < stored::MAX_REPLANS => freed += 1,
+                Err(SearchError::Freed) => return Ok(self.refused(ctx, ErrorCode::KAFKA_STORAGE_ERROR)),
+                Err(SearchError::Refused(code)) => return Ok(self.refused(ctx, code)),
             }
             let again = self.clone();
-            seen = ctx.host.read(move |shard, _| again.look(shard, from)).await?;
+            lookup = ctx.host.read(move |shard, _| again.look(shard, from)).await?;
         }
     }
 }
 
 /// The result of a search for a timestamp in a source.
-enum Searched {
+enum SearchResult {
     Found(Millis, Offset),
     /// Nothing up to this offset.
     NotIn(Offset),
 }
 
 /// Why a source cannot be searched.
-enum NotRead {
+enum SearchError {
     /// It was freed meanwhile.
     Freed,
     Refused(ErrorCode),
 }
 
 /// The first record in a source of this time or later.
-async fn search(ctx: &Context, source: Source, time: Millis, log_start: Offset) -> Result<Searched, NotRead> {
+async fn search(
+    ctx: &Context,
+    source: Source,
+    time: Millis,
+    log_start: Offset,
+) -> Result<SearchResult, SearchError> {
     let bytes = stored::find_time(&ctx.reader, source, time).await.map_err(|error| {
         if error.kind() == io::ErrorKind::NotFound {
-            return NotRead::Freed;
+            return SearchError::Freed;
         }
         tracing::error!(%error, "a batch cannot be read from the log");
-        NotRead::Refused(ErrorCode::KAFKA_STORAGE_ERROR)
+        SearchError::Refused(ErrorCode::KAFKA_STORAGE_ERROR)
     })?;
-    let Some(bytes) = bytes else { return Ok(Searched::NotIn(source.last_offset())) };
+    let Some(bytes) = bytes else { return Ok(SearchResult::NotIn(source.last_offset())) };
     let look = |batch: Batch| {
         let last = Offset(batch.header().last_offset());
         let found = first_at(&batch, time, log_start)?;
-        Ok(found.map_or(Searched::NotIn(last), |(time, offset)| Searched::Found(time, offset)))
+        Ok(found.map_or(SearchResult::NotIn(last), |(time, offset)| SearchResult::Found(time, offset)))
     };
-    Batch::first(&bytes).and_then(look).map_err(|_| NotRead::Refused(ErrorCode::CORRUPT_MESSAGE))
+    Batch::first(&bytes).and_then(look).map_err(|_| SearchError::Refused(ErrorCode::CORRUPT_MESSAGE))
 }
 
 /// The kind of offset that is requested.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum OffsetKind {
     Latest,
     Earliest,
     LatestTime,
@@ -177,23 +190,23 @@ enum Wanted {
     Time(Millis),
 }
 
-impl Wanted {
-    fn of(timestamp: i64, version: i16) -> Option<Wanted> {
+impl OffsetKind {
+    fn of(timestamp: i64, version: i16) -> Option<OffsetKind> {
         match timestamp {
-            LATEST => Some(Wanted::Latest),
-            EARLIEST => Some(Wanted::Earliest),
-            MAX_TIMESTAMP if version >= 7 => Some(Wanted::LatestTime),
-            EARLIEST_LOCAL if version >= 8 => Some(Wanted::Earliest),
-            LATEST_TIERED if version >= 9 => Some(Wanted::Tiered),
-            EARLIEST_PENDING_UPLOAD if version >= 11 => Some(Wanted::Tiered),
-            0.. => Some(Wanted::Time(Millis(timestamp))),
+            LATEST => Some(OffsetKind::Latest),
+            EARLIEST => Some(OffsetKind::Earliest),
+            MAX_TIMESTAMP if version >= 7 => Some(OffsetKind::LatestTime),
+            EARLIEST_LOCAL if version >= 8 => Some(OffsetKind::Earliest),
+            LATEST_TIERED if version >= 9 => Some(OffsetKind::Tiered),
+            EARLIEST_PENDING_UPLOAD if version >= 11 => Some(OffsetKind::Tiered),
+            0.. => Some(OffsetKind::Time(Millis(timestamp))),
             _ => None,
         }
     }
 }
 
 /// What the core knows without reading a batch.
-enum Found {
+enum Lookup {
     Offset(Offset),
     Nothing,
     In { source: Source, end: Offset, log_start: Offset },
@@ -201,19 +214,19 @@ enum Found {
 
 fn find(
     partition: &ottla_core::partition::Partition,
-    wanted: Wanted,
+    kind: OffsetKind,
     from: Offset,
     isolation: Isolation,
-) -> Found {
-    let source = match wanted {
-        Wanted::Latest => return Found::Offset(partition.end(isolation)),
-        Wanted::Earliest => return Found::Offset(partition.log_start()),
-        Wanted::Tiered => return Found::Nothing,
-        Wanted::LatestTime => partition.find_latest_time(isolation),
-        Wanted::Time(time) => partition.find_time(time, from, isolation),
+) -> Lookup {
+    let source = match kind {
+        OffsetKind::Latest => return Lookup::Offset(partition.end(isolation)),
+        OffsetKind::Earliest => return Lookup::Offset(partition.log_start()),
+        OffsetKind::Tiered => return Lookup::Nothing,
+        OffsetKind::LatestTime => partition.find_latest_time(isolation),
+        OffsetKind::Time(time) => partition.find_time(time, from, isolation),
     };
     let (end, log_start) = (partition.end(isolation), partition.log_start());
-    source.map_or(Found::Nothing, |source| Found::In { source, end, log_start })
+    source.map_or(Lookup::Nothing, |source| Lookup::In { source, end, log_start })
 }
 
 /// The first record of a batch with this timestamp or a later one that is not deleted.

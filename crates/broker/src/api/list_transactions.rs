@@ -1,7 +1,8 @@
 //! ListTransactions 0-2: the transactional ids that pass filters (T-232, T-233).
 
 use super::describe_transactions::status_name;
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::transaction::{Transaction, TransactionFilter};
 use ottla_types::record::TransactionStatus;
 use ottla_types::{Millis, ProducerId};
@@ -23,10 +24,10 @@ const NEVER: [&str; 4] = ["PrepareCommit", "PrepareAbort", "PrepareEpochFence", 
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: ListTransactionsRequest,
     _version: i16,
-) -> Result<ListTransactionsResponse, super::Broken> {
+) -> Result<ListTransactionsResponse, super::AnswerError> {
     let Ok(pattern) = pattern(request.transactional_id_pattern.as_deref()) else {
         let error_code = ErrorCode::INVALID_REGULAR_EXPRESSION.0;
         return Ok(ListTransactionsResponse { error_code, ..Default::default() });

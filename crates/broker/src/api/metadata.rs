@@ -1,10 +1,11 @@
-//! Metadata 0-13: the broker, and topics with their partitions; creates topics that are asked for by name, if configured.
+//! Metadata 0-13: the broker, and topics with their partitions. Creates topics that are named and missing, if configured.
 //! Left out: racks. There is one broker: it leads every partition and is the controller.
 
-use super::{Broken, topic_error};
+use super::{AnswerError, topic_error};
 use crate::authorizer::Resource;
-use crate::context::{Caller, Context, random_topic_id, to_topic_id, to_uuid};
+use crate::context::{Context, random_topic_id, to_topic_id, to_uuid};
 use crate::host::HostGone;
+use crate::session::Session;
 use ottla_core::catalog::{CreateTopics, NewTopic, Topic, TopicError};
 use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicId;
@@ -15,71 +16,72 @@ use ottla_wire::messages::{MetadataRequest, MetadataResponse};
 use ottla_wire::{ErrorCode, Numbers, Text, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which topics are asked for.
-enum Wanted {
+/// The topics that a request names.
+enum TopicSelection {
     All,
     Ids(Vec<TopicId>),
     Names(Vec<String>),
 }
 
-/// A topic that exists, as far as an answer shows it.
-struct Seen {
+/// What a response shows of a topic.
+struct TopicView {
     name: String,
     id: TopicId,
     partitions: i32,
 }
 
-impl From<&Topic> for Seen {
-    fn from(topic: &Topic) -> Seen {
-        Seen { name: topic.name.clone(), id: topic.id, partitions: topic.partitions }
+impl From<&Topic> for TopicView {
+    fn from(topic: &Topic) -> TopicView {
+        TopicView { name: topic.name.clone(), id: topic.id, partitions: topic.partitions }
     }
 }
 
 pub(crate) async fn answer(
     ctx: &Context,
-    caller: &Caller,
+    session: &Session,
     request: MetadataRequest,
     version: i16,
-) -> Result<MetadataResponse, Broken> {
-    let Some(wanted) = wanted(&request, version) else { return Ok(refused(&request)) };
-    let mut topics = match wanted {
-        Wanted::All => all(ctx).await?,
-        Wanted::Ids(ids) => by_id(ctx, ids).await?,
-        Wanted::Names(names) => by_name(ctx, names, request.allow_auto_topic_creation).await?,
+) -> Result<MetadataResponse, AnswerError> {
+    let Some(selection) = selection(&request, version) else { return Ok(refused(&request)) };
+    let mut topics = match selection {
+        TopicSelection::All => all(ctx).await?,
+        TopicSelection::Ids(ids) => by_id(ctx, ids).await?,
+        TopicSelection::Names(names) => by_name(ctx, names, request.allow_auto_topic_creation).await?,
     };
     if request.include_topic_authorized_operations {
         for topic in &mut topics {
             if let Some(name) = &topic.name {
-                topic.topic_authorized_operations = ctx.operations(caller, &Resource::Topic(name));
+                topic.topic_authorized_operations = ctx.operations(session, &Resource::Topic(name));
             }
         }
     }
     let mut response = MetadataResponse {
-        brokers: vec![broker(ctx, caller)],
+        brokers: vec![broker(ctx, session)],
         cluster_id: Some(ctx.cluster_id.clone()),
         controller_id: ctx.node_id,
         topics,
         ..Default::default()
     };
     if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = ctx.operations(caller, &Resource::Cluster);
+        response.cluster_authorized_operations = ctx.operations(session, &Resource::Cluster);
     }
     Ok(response)
 }
 
-/// What the request asks for; none if it contradicts its version: ids are for 12 and later, a topic needs a name or an id.
-fn wanted(request: &MetadataRequest, version: i16) -> Option<Wanted> {
-    let Some(topics) = &request.topics else { return Some(Wanted::All) };
+/// The topics of a request; none if the request is not legal in its version. Ids are for version 12 and later, and a topic needs
+/// a name or an id.
+fn selection(request: &MetadataRequest, version: i16) -> Option<TopicSelection> {
+    let Some(topics) = &request.topics else { return Some(TopicSelection::All) };
     if version == 0 && topics.is_empty() {
-        return Some(Wanted::All);
+        return Some(TopicSelection::All);
     }
     if topics.iter().any(|topic| !topic.topic_id.is_zero()) {
         let ids = topics.iter().map(|topic| topic.topic_id).filter(|id| !id.is_zero());
-        return (version >= 12).then(|| Wanted::Ids(once(ids.map(to_topic_id))));
+        return (version >= 12).then(|| TopicSelection::Ids(once(ids.map(to_topic_id))));
     }
     let names: Option<Vec<String>> =
         topics.iter().map(|topic| topic.name.as_ref().map(String::from)).collect();
-    names.map(|names| Wanted::Names(once(names.into_iter())))
+    names.map(|names| TopicSelection::Names(once(names.into_iter())))
 }
 
 /// Each item once, in the order of its first occurrence.
@@ -89,14 +91,14 @@ fn once<T: Ord + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 async fn all(ctx: &Context) -> Result<Vec<MetadataResponseTopic>, HostGone> {
-    let seen: Vec<Seen> =
-        ctx.host.read(|shard, _| shard.catalog().topics_by_name().map(Seen::from).collect()).await?;
-    Ok(seen.into_iter().map(|topic| present(ctx, topic)).collect())
+    let views: Vec<TopicView> =
+        ctx.host.read(|shard, _| shard.catalog().topics_by_name().map(TopicView::from).collect()).await?;
+    Ok(views.into_iter().map(|topic| present(ctx, topic)).collect())
 }
 
 async fn by_id(ctx: &Context, ids: Vec<TopicId>) -> Result<Vec<MetadataResponseTopic>, HostGone> {
     let look = ctx.host.read(|shard, _| {
-        let find = |id| (id, shard.catalog().topic(id).map(Seen::from));
+        let find = |id| (id, shard.catalog().topic(id).map(TopicView::from));
         ids.into_iter().map(find).collect::<Vec<_>>()
     });
     let topics = look.await?.into_iter().map(|(id, found)| match found {
@@ -110,7 +112,7 @@ async fn by_name(
     ctx: &Context,
     names: Vec<String>,
     may_create: bool,
-) -> Result<Vec<MetadataResponseTopic>, Broken> {
+) -> Result<Vec<MetadataResponseTopic>, AnswerError> {
     let (mut found, creates) = look_up(ctx, names.clone()).await?;
     let missing: Vec<String> = names.iter().filter(|name| !found.contains_key(*name)).cloned().collect();
     let mut errors = BTreeMap::new();
@@ -128,21 +130,21 @@ async fn by_name(
     Ok(names.into_iter().map(topic).collect())
 }
 
-/// The topics of these names that exist, and whether the broker is set to create those that do not.
-async fn look_up(ctx: &Context, names: Vec<String>) -> Result<(BTreeMap<String, Seen>, bool), HostGone> {
+/// The topics of these names that exist, and whether the broker is configured to create the others.
+async fn look_up(ctx: &Context, names: Vec<String>) -> Result<(BTreeMap<String, TopicView>, bool), HostGone> {
     let look = ctx.host.read(move |shard, _| {
         let catalog = shard.catalog();
         let found = names.into_iter().filter_map(|name| {
             let topic = catalog.topic_named(&name)?;
-            Some((name, Seen::from(topic)))
+            Some((name, TopicView::from(topic)))
         });
         (found.collect(), catalog.settings().auto_create_topics)
     });
     look.await
 }
 
-/// Creates topics as the broker's defaults say; gives the errors by name.
-async fn create(ctx: &Context, names: Vec<String>) -> Result<BTreeMap<String, TopicError>, Broken> {
+/// Creates topics with the broker's defaults. Returns the errors by name.
+async fn create(ctx: &Context, names: Vec<String>) -> Result<BTreeMap<String, TopicError>, AnswerError> {
     let mut topics = Vec::with_capacity(names.len());
     for name in &names {
         topics.push(NewTopic {
@@ -158,16 +160,16 @@ async fn create(ctx: &Context, names: Vec<String>) -> Result<BTreeMap<String, To
     Ok(names.into_iter().zip(results).filter_map(|(name, result)| Some((name, result.err()?))).collect())
 }
 
-fn broker(ctx: &Context, caller: &Caller) -> MetadataResponseBroker {
+fn broker(ctx: &Context, session: &Session) -> MetadataResponseBroker {
     MetadataResponseBroker {
         node_id: ctx.node_id,
-        host: caller.advertised().host.as_str().into(),
-        port: caller.advertised().port.into(),
+        host: session.advertised().host.as_str().into(),
+        port: session.advertised().port.into(),
         ..Default::default()
     }
 }
 
-fn present(ctx: &Context, topic: Seen) -> MetadataResponseTopic {
+fn present(ctx: &Context, topic: TopicView) -> MetadataResponseTopic {
     let only: Numbers<i32> = [ctx.node_id].into_iter().collect();
     let partition = |partition_index| MetadataResponsePartition {
         partition_index,
@@ -189,7 +191,7 @@ fn absent(name: Option<Text>, topic_id: Uuid, error: ErrorCode) -> MetadataRespo
     MetadataResponseTopic { error_code: error.0, name, topic_id, ..Default::default() }
 }
 
-/// INVALID_REQUEST for every topic, and nothing else, as Kafka does.
+/// A response with INVALID_REQUEST for every topic and nothing else, as in Kafka.
 fn refused(request: &MetadataRequest) -> MetadataResponse {
     let topics = request.topics.iter().flatten().map(|topic| {
         let name = topic.name.clone().unwrap_or_default();

@@ -1,8 +1,9 @@
 //! OffsetDelete 0: deletes committed and staged offsets of a group.
 //! Left out: nothing.
 
-use super::Broken;
-use crate::context::{Caller, Context};
+use super::AnswerError;
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::catalog::TopicRef;
 use ottla_core::offsets::{DeleteOffsets, DeleteOffsetsError, OffsetDeleteError};
 use ottla_wire::ErrorCode;
@@ -14,10 +15,10 @@ use ottla_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: OffsetDeleteRequest,
     _version: i16,
-) -> Result<OffsetDeleteResponse, Broken> {
+) -> Result<OffsetDeleteResponse, AnswerError> {
     if request.group_id.is_empty() {
         return Ok(top_level(ErrorCode::INVALID_GROUP_ID));
     }

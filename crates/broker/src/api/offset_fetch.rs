@@ -1,9 +1,10 @@
-//! OffsetFetch 1-10: committed offsets, of one group before version 8, of several from then on, by topic id in version 10.
-//! Left out: member id and epoch (version 9), which classic groups do not look at (T-184).
+//! OffsetFetch 1-10: committed offsets of one group, or of several groups from version 8 on; by topic id in version 10.
+//! Left out: member id and epoch (version 9), which classic groups do not check (T-184).
 
 use super::offset_topics::topic_ref;
-use crate::context::{Caller, Context, to_uuid};
+use crate::context::{Context, to_uuid};
 use crate::host::HostGone;
+use crate::session::Session;
 use ottla_core::Shard;
 use ottla_core::catalog::TopicRef;
 use ottla_core::offsets::Fetched;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: OffsetFetchRequest,
     version: i16,
 ) -> Result<OffsetFetchResponse, HostGone> {
@@ -37,7 +38,7 @@ pub(crate) async fn answer(
     Ok(OffsetFetchResponse { topics: topics.collect(), ..Default::default() })
 }
 
-/// The one group of versions before 8, in the words of version 8.
+/// The group of a request before version 8, as version 8 has it.
 fn the_only(request: OffsetFetchRequest) -> OffsetFetchRequestGroup {
     let topics = request.topics.map(|topics| {
         let topics = topics.into_iter().map(|topic| OffsetFetchRequestTopics {
@@ -62,7 +63,7 @@ fn old_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic {
     OffsetFetchResponseTopic { name: topic.name, partitions: partitions.collect(), ..Default::default() }
 }
 
-/// What is asked of a shard.
+/// A query of the shard.
 struct Query<'a> {
     shard: &'a Shard,
     require_stable: bool,
@@ -78,7 +79,7 @@ impl Query<'_> {
         OffsetFetchResponseGroup { group_id: asked.group_id, topics, ..Default::default() }
     }
 
-    /// The partitions asked for. A name that no topic has is no error, an id is.
+    /// The requested partitions of a topic. An unknown name is no error, an unknown id is.
     fn topic(&self, group_id: &str, asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
         let wanted: TopicRef = topic_ref(&asked.name, asked.topic_id, self.by_id);
         let topic = self.shard.catalog().topic_by(&wanted).map(|topic| topic.id);
@@ -132,7 +133,7 @@ fn row(index: i32, fetched: Fetched<'_>) -> OffsetFetchResponsePartitions {
     }
 }
 
-/// A partition without an offset to show.
+/// The row of a partition without an offset.
 fn without(index: i32, error: ErrorCode) -> OffsetFetchResponsePartitions {
     OffsetFetchResponsePartitions {
         partition_index: index,

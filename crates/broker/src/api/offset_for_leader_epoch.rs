@@ -1,7 +1,8 @@
 //! OffsetForLeaderEpoch 2-4: where a leader epoch ends. There is one epoch, and it has not ended.
 
 use super::leader_epoch::check_epoch;
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::Shard;
 use ottla_wire::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use ottla_wire::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
@@ -10,10 +11,10 @@ use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: OffsetForLeaderEpochRequest,
     _version: i16,
-) -> Result<OffsetForLeaderEpochResponse, super::Broken> {
+) -> Result<OffsetForLeaderEpochResponse, super::AnswerError> {
     let look = move |shard: &Shard| {
         let topic = |topic: OffsetForLeaderTopic| OffsetForLeaderTopicResult {
             partitions: topic.partitions.iter().map(|asked| end(shard, &topic.topic, asked)).collect(),

@@ -1,16 +1,17 @@
 //! Produce 3-13: appends batches, one per partition; partitions succeed or fail independently (T-40 to T-73). Version 12 and later
 //! add partitions to the transaction, earlier ones only verify that they are in it. Version 13 names topics by id. `acks` 1 and -1
-//! mean the same: an answer means that the batch is durable. Left out: nothing.
+//! mean the same: a response means that the batch is durable. Left out: nothing.
 //!
-//! The command is submitted when the answer is first polled, so that requests that overlap on a connection keep their order.
+//! The command is submitted at the first poll, so that requests that overlap on a connection keep their order.
 
 mod check;
 
 use super::subject::{Partition, Reason};
-use crate::api::{Broken, Outcome};
-use crate::context::{Caller, Context, to_topic_id};
+use crate::api::{AnswerError, Outcome};
+use crate::context::{Context, to_topic_id};
 use crate::host::{BatchRule, LiveSettings, NoRoom, ProduceOutcome};
-use check::{Checked, Doubtful, Fault, Refusal, Walked};
+use crate::session::Session;
+use check::{CheckedBatch, RecordSummary, Refusal, SuspectRecords, TopicViolation};
 use ottla_core::Refused;
 use ottla_core::catalog::TopicRef;
 use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: ProduceRequest,
     version: i16,
 ) -> Outcome<ProduceResponse> {
@@ -51,17 +52,21 @@ pub(crate) async fn answer(
     }
 }
 
-async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result<ProduceResponse, Broken> {
-    let ask = Ask::new(ctx, &request, version);
-    let (slots, batches) = ask.sort_out(ctx.host.settings(), &request.topic_data);
-    let topics: Vec<Named> = request.topic_data.into_iter().map(Named::from).collect();
-    let (results, mute) = ask.put(ctx, batches).await?;
+async fn respond(
+    ctx: &Context,
+    request: ProduceRequest,
+    version: i16,
+) -> Result<ProduceResponse, AnswerError> {
+    let checks = BatchChecks::new(ctx, &request, version);
+    let (slots, batches) = checks.check_all(ctx.host.settings(), &request.topic_data);
+    let topics: Vec<TopicHead> = request.topic_data.into_iter().map(TopicHead::from).collect();
+    let (results, mute) = checks.put(ctx, batches).await?;
     let mut results = results.into_iter();
     let mut parts = slots.into_iter().map(|slot| match slot {
         Slot::Refused(index, refusal) => (index, Err(refusal)),
-        Slot::Asked(index, walked, doubtful) => {
+        Slot::Submitted(index, walked, suspects) => {
             let result = results.next().unwrap_or(Err(ErrorCode::UNKNOWN_SERVER_ERROR.into()));
-            (index, result.map_err(|refusal| refusal.of_records(&walked, &doubtful)))
+            (index, result.map_err(|refusal| refusal.of_records(&walked, &suspects)))
         }
     });
     let mut responses = Vec::with_capacity(topics.len());
@@ -83,55 +88,55 @@ async fn respond(ctx: &Context, request: ProduceRequest, version: i16) -> Result
     Ok(ProduceResponse { responses, throttle_time_ms: mute, ..Default::default() })
 }
 
-/// A topic of the request without its data: with nothing left that is part of it, the frame goes as soon as its batches are in
-/// the log's own buffers.
-struct Named {
+/// A topic of the request without its data. It is a copy, so that the frame is freed as soon as the batches are in the buffers of
+/// the log.
+struct TopicHead {
     name: Text,
     topic_id: Uuid,
     partitions: usize,
 }
 
-impl From<TopicProduceData> for Named {
-    fn from(topic: TopicProduceData) -> Named {
+impl From<TopicProduceData> for TopicHead {
+    fn from(topic: TopicProduceData) -> TopicHead {
         let TopicProduceData { name, topic_id, partition_data, .. } = topic;
-        Named { name: Text::from(&*name), topic_id, partitions: partition_data.len() }
+        TopicHead { name: Text::from(&*name), topic_id, partitions: partition_data.len() }
     }
 }
 
 /// A partition of the request.
 enum Slot {
-    /// Its batch goes to the core.
-    Asked(i32, Walked, Doubtful),
-    /// It is refused before that.
+    /// Its batch is submitted to the core.
+    Submitted(i32, RecordSummary, SuspectRecords),
+    /// Its batch is refused by a check.
     Refused(i32, Refusal),
 }
 
-/// The request without its batches.
-struct Ask {
+/// What the checks need of a request.
+struct BatchChecks {
     version: i16,
     transactional_id: Option<String>,
     bad_acks: bool,
-    /// Bytes of the largest batch that the log takes, whatever topics are configured to.
+    /// The size of the largest batch that the log can hold, in bytes, whatever the configuration of topics.
     largest: u64,
 }
 
-/// No batch may be larger, in bytes: for a moment it is in memory twice.
+/// The size of the largest batch, in bytes. A batch is in memory twice for a moment.
 const LARGEST_BATCH: u64 = 32 << 20;
-/// Bytes of a batch's record beside the batch: plenty.
-const BESIDE_BATCH: u64 = 512;
+/// Bytes of a batch's log record in addition to the batch, at most.
+const BATCH_OVERHEAD: u64 = 512;
 
-impl Ask {
-    fn new(ctx: &Context, request: &ProduceRequest, version: i16) -> Ask {
-        Ask {
+impl BatchChecks {
+    fn new(ctx: &Context, request: &ProduceRequest, version: i16) -> BatchChecks {
+        BatchChecks {
             version,
             transactional_id: request.transactional_id.as_ref().map(String::from),
             bad_acks: !(-1..=1).contains(&request.acks),
-            largest: ctx.reader.largest_record().saturating_sub(BESIDE_BATCH).min(LARGEST_BATCH),
+            largest: ctx.reader.largest_record().saturating_sub(BATCH_OVERHEAD).min(LARGEST_BATCH),
         }
     }
 
-    /// Checks the batches; those that are sound go on.
-    fn sort_out(
+    /// Checks the batches. Returns a slot for each, and the batches that passed.
+    fn check_all(
         &self,
         settings: &LiveSettings,
         topics: &[TopicProduceData],
@@ -145,8 +150,8 @@ impl Ask {
                 let index = partition.index;
                 match self.check(partition.records.as_ref(), &rule, now) {
                     Err(refusal) => slots.push(Slot::Refused(index, refusal)),
-                    Ok(Checked { summary, payload, walked, doubtful, stamped }) => {
-                        slots.push(Slot::Asked(index, walked, doubtful));
+                    Ok(CheckedBatch { summary, payload, walked, suspects, stamped }) => {
+                        slots.push(Slot::Submitted(index, walked, suspects));
                         batches.push(ProduceBatch {
                             topic: at.clone(),
                             partition: index,
@@ -170,7 +175,7 @@ impl Ask {
                 ..ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into()
             };
             let denied = |slot| match slot {
-                Slot::Asked(index, ..) | Slot::Refused(index, _) => Slot::Refused(index, denied()),
+                Slot::Submitted(index, ..) | Slot::Refused(index, _) => Slot::Refused(index, denied()),
             };
             return (slots.into_iter().map(denied).collect(), Vec::new());
         }
@@ -182,7 +187,7 @@ impl Ask {
         records: Option<&ottla_wire::Records>,
         rule: &BatchRule,
         now: Millis,
-    ) -> Result<Checked, Refusal> {
+    ) -> Result<CheckedBatch, Refusal> {
         if self.bad_acks {
             let reason = Box::new(Reason(Some("T-50"), "acks must be 0, 1 or -1"));
             return Err(Refusal { reason: Some(reason), ..ErrorCode::INVALID_REQUIRED_ACKS.into() });
@@ -202,12 +207,12 @@ impl Ask {
         }
     }
 
-    /// What the core says of each batch, and for how many milliseconds to mute the connection.
+    /// Submits the batches. Returns the result of each, and for how many milliseconds to mute the connection.
     async fn put(
         &self,
         ctx: &Context,
         batches: Vec<ProduceBatch>,
-    ) -> Result<(Vec<Result<Appended, Refusal>>, i32), Broken> {
+    ) -> Result<(Vec<Result<Appended, Refusal>>, i32), AnswerError> {
         let count = batches.len();
         if count == 0 {
             return Ok((Vec::new(), 0));
@@ -226,7 +231,7 @@ impl Ask {
         Ok((results.collect(), i32::try_from(mute.0).unwrap_or(i32::MAX)))
     }
 
-    /// Kafka's code for what the core refused (T-220).
+    /// The refusal of the core with Kafka's error code (T-220).
     fn explain(&self, refused: Refused<ProduceError>) -> Refusal {
         Refusal { reason: Some(Box::new(refused)), ..self.coded(refused.error) }
     }
@@ -257,16 +262,16 @@ impl Ask {
             }
             ProduceError::BadTimestamp { least, most } => {
                 let why = "a timestamp is further from the broker's clock than the topic allows";
-                return Refusal::at(Fault::Time { least, most }, ErrorCode::INVALID_TIMESTAMP, why);
+                return Refusal::at(TopicViolation::Time { least, most }, ErrorCode::INVALID_TIMESTAMP, why);
             }
             ProduceError::NotItsTime => {
                 let why =
                     "the batch says that its timestamps are of the append, which is the broker's to say";
-                return Refusal::at(Fault::All, ErrorCode::INVALID_TIMESTAMP, why);
+                return Refusal::at(TopicViolation::All, ErrorCode::INVALID_TIMESTAMP, why);
             }
             ProduceError::NeedsKeys => {
                 let why = "the topic is compacted, so every record needs a key";
-                return Refusal::at(Fault::Key, ErrorCode::INVALID_RECORD, why);
+                return Refusal::at(TopicViolation::Key, ErrorCode::INVALID_RECORD, why);
             }
             ProduceError::Invalid(why) => return Refusal::new(ErrorCode::INVALID_RECORD, why),
         };

@@ -1,21 +1,22 @@
-//! SyncGroup 0-5: the answer waits until the leader has brought the assignment.
+//! SyncGroup 0-5: gives a member its assignment. The response waits until the leader has sent the assignments.
 //! Left out: nothing.
 
-use super::Broken;
+use super::AnswerError;
 use super::group_member::{kept, member_ref};
 use super::subject::{Member, Reason};
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::group::{SyncError, SyncGroup};
 use ottla_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 use ottla_wire::{ErrorCode, Text};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: SyncGroupRequest,
     version: i16,
-) -> Result<SyncGroupResponse, Broken> {
-    // From version 5 on the client has to say what it takes the group's protocol for (KIP-559).
+) -> Result<SyncGroupResponse, AnswerError> {
+    // From version 5 on the client must name the protocol type and the protocol that it expects (KIP-559).
     if version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
         let code = ErrorCode::INCONSISTENT_GROUP_PROTOCOL;
         let why = Reason(None, "from version 5 on, protocol type and protocol have to be given");

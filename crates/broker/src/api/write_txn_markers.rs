@@ -1,10 +1,11 @@
-//! WriteTxnMarkers 1-2: an administrator ends a transaction at partitions (T-120 to T-131, T-234).
-//! Left out: markers for the offsets topic. Its partitions are not kept as partitions here, and a transaction and its offsets
+//! WriteTxnMarkers 1-2: ends a transaction on partitions for an administrator (T-120 to T-131, T-234).
+//! Left out: markers for the offsets topic. Its partitions do not exist as partitions, and a transaction and its offsets
 //! end in one record, so none can hang there.
 
-use super::place;
+use super::partition_lookup;
 use super::subject::{Partition, Reason};
-use crate::context::{Caller, Context};
+use crate::context::Context;
+use crate::session::Session;
 use ottla_core::ops::{MarkerError, TxnMarker, WriteTxnMarkers};
 use ottla_core::{Facts, Refused};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
@@ -17,23 +18,26 @@ use ottla_wire::{ErrorCode, Text, Uuid};
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _caller: &Caller,
+    _session: &Session,
     request: WriteTxnMarkersRequest,
     _version: i16,
-) -> Result<WriteTxnMarkersResponse, super::Broken> {
+) -> Result<WriteTxnMarkersResponse, super::AnswerError> {
     let asked: Vec<(Text, i32)> = request.markers.iter().flat_map(named).collect();
-    let nobody: Vec<bool> = request.markers.iter().flat_map(|m| named(m).map(|_| is_nobody(m))).collect();
-    let mut found = place::find(ctx, asked.clone()).await?;
-    for (place, _) in found.iter_mut().zip(&nobody).filter(|(_, nobody)| **nobody) {
+    let without_producer: Vec<bool> =
+        request.markers.iter().flat_map(|m| named(m).map(|_| has_no_producer(m))).collect();
+    let mut found = partition_lookup::find(ctx, asked.clone()).await?;
+    for (place, _) in
+        found.iter_mut().zip(&without_producer).filter(|(_, without_producer)| **without_producer)
+    {
         *place = None;
     }
     let mut rest = found.iter();
     let markers: Vec<TxnMarker> = request.markers.iter().map(|marker| to_core(marker, &mut rest)).collect();
     let results = ctx.host.submit(WriteTxnMarkers { markers }).await?;
     let mut written = results.into_iter().flatten();
-    let places = found.iter().zip(&nobody);
-    let mut codes = places.zip(&asked).map(|((found, nobody), (topic, partition))| {
-        if *nobody {
+    let places = found.iter().zip(&without_producer);
+    let mut codes = places.zip(&asked).map(|((found, without_producer), (topic, partition))| {
+        if *without_producer {
             let (code, why) = (ErrorCode::INVALID_REQUEST, "a marker needs a producer id and an epoch");
             ctx.refused(Partition(topic, Uuid::ZERO, *partition), code, &Reason(None, why));
             return code;
@@ -63,8 +67,8 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-/// Whether a marker is of no producer.
-fn is_nobody(marker: &WritableTxnMarker) -> bool {
+/// Whether a marker has no producer id or no epoch.
+fn has_no_producer(marker: &WritableTxnMarker) -> bool {
     marker.producer_id < 0 || marker.producer_epoch < 0
 }
 
@@ -73,7 +77,7 @@ fn named(marker: &WritableTxnMarker) -> impl Iterator<Item = (Text, i32)> {
     topics.flat_map(|topic| topic.partition_indexes.iter().map(|partition| (topic.name.clone(), partition)))
 }
 
-/// Takes as many of the found partitions as the marker asks for.
+/// The marker as a command of the core. Takes the marker's partitions from the iterator.
 fn to_core<'a>(
     marker: &WritableTxnMarker,
     found: &mut impl Iterator<Item = &'a Option<TopicPartition>>,
@@ -110,7 +114,7 @@ fn topics(
     topics
 }
 
-/// Two markers of one producer answer as one (T-123); the later result of a partition counts.
+/// Merges the results of two markers of one producer (T-123). The later result of a partition counts.
 fn merge(known: &mut Vec<WritableTxnMarkerTopicResult>, more: Vec<WritableTxnMarkerTopicResult>) {
     for topic in more {
         let Some(same) = known.iter_mut().find(|known| known.name == topic.name) else {

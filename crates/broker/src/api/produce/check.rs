@@ -1,4 +1,4 @@
-//! What a broker asks of the bytes of a batch before anybody else looks at it.
+//! The checks on the bytes of a batch, before it is submitted to the core.
 
 use crate::host::BatchRule;
 use bytes::Bytes;
@@ -8,38 +8,38 @@ use ottla_wire::codec::{CodecError, Compression};
 use ottla_wire::{ErrorCode, Records};
 use std::fmt::{self, Display};
 
-/// A batch may not hold more than this when decompressed, in bytes.
+/// The most bytes of a batch after decompression.
 const MOST_RECORDS: usize = 128 << 20;
-/// Records of one batch that an answer names as refused.
+/// Refused records of one batch that a response names, at most.
 const MOST_NAMED: usize = 1000;
-/// How long ago the time may be that bounds on timestamps are first judged by.
+/// The greatest age of the clock reading by which timestamps are checked first.
 const CLOCK_AGE: Millis = Millis(60_000);
 
-/// A sound batch.
+/// A batch that passed the checks.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedBatch {
     pub(super) summary: BatchSummary,
     pub(super) payload: Bytes,
-    pub(super) walked: Walked,
+    pub(super) walked: RecordSummary,
     /// Records that the topic may refuse.
-    pub(super) doubtful: Doubtful,
-    /// The client says that the timestamps are of the append.
+    pub(super) suspects: SuspectRecords,
+    /// Whether the client sets the timestamp type to LogAppendTime.
     pub(super) stamped: bool,
 }
 
-/// What was seen of the records, each with its number in the batch.
+/// The results of walking the records. Numbers are positions in the batch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Walked {
-    /// The first without a key.
+pub(super) struct RecordSummary {
+    /// The first record without a key.
     pub(super) keyless: Option<i32>,
-    /// The one with the smallest timestamp, of those that have one.
+    /// The record with the smallest timestamp, of those that have one.
     pub(super) earliest: Option<(Millis, i32)>,
-    /// The one with the largest timestamp.
+    /// The record with the largest timestamp.
     pub(super) latest: Option<(Millis, i32)>,
 }
 
-impl Walked {
-    fn see(&mut self, number: i32, time: Millis, has_key: bool) {
+impl RecordSummary {
+    fn add(&mut self, number: i32, time: Millis, has_key: bool) {
         if !has_key {
             self.keyless = self.keyless.or(Some(number));
         }
@@ -54,12 +54,12 @@ impl Walked {
         }
     }
 
-    /// The first record at fault; of several timestamps out of range, the smallest or the largest.
-    fn at_fault(&self, fault: Fault) -> Option<i32> {
+    /// The first faulty record. Of timestamps out of range, only the smallest and the largest are considered.
+    fn at_fault(&self, fault: TopicViolation) -> Option<i32> {
         match fault {
-            Fault::Key => self.keyless,
-            Fault::All => Some(0),
-            Fault::Time { least, most } => {
+            TopicViolation::Key => self.keyless,
+            TopicViolation::All => Some(0),
+            TopicViolation::Time { least, most } => {
                 let early = self.earliest.filter(|(time, _)| *time < least);
                 let late = self.latest.filter(|(time, _)| *time > most);
                 early.into_iter().chain(late).map(|(_, number)| number).min()
@@ -68,74 +68,74 @@ impl Walked {
     }
 }
 
-/// Records that the topic may refuse, by its settings when the batch was checked: each with its number in the batch, in order, and
-/// at most [`MOST_NAMED`]. The state machine decides.
+/// Records that the topic may refuse, by its settings when the batch was checked, with their numbers in the batch, in order, and
+/// at most [`MOST_NAMED`] of them. The state machine decides.
 #[derive(Debug, Default)]
-pub(super) struct Doubtful {
-    records: Vec<(i32, Doubt)>,
-    /// Records in the batch.
+pub(super) struct SuspectRecords {
+    records: Vec<(i32, Suspicion)>,
+    /// The number of records in the batch.
     count: i32,
-    /// The bounds on timestamps that are certain.
+    /// Timestamps outside these bounds are refused whatever the age of the clock reading.
     certain: (Millis, Millis),
 }
 
-/// What may be wrong with a record.
+/// Why the topic may refuse a record.
 #[derive(Clone, Copy, Debug)]
-enum Doubt {
-    /// It has no key.
+enum Suspicion {
+    /// The record has no key.
     Key,
-    /// Its timestamp may be out of bounds.
+    /// The timestamp of the record may be out of bounds.
     Time(Millis),
 }
 
-impl Doubtful {
-    /// Collects the records of a batch, if the walk met one that the topic may refuse.
-    fn collect(batch: &Batch, walked: &Walked, rule: &BatchRule, now: Millis) -> Doubtful {
+impl SuspectRecords {
+    /// Collects the suspect records of a batch, if the walk found one.
+    fn collect(batch: &Batch, walked: &RecordSummary, rule: &BatchRule, now: Millis) -> SuspectRecords {
         let (before, after) = rule.time_bounds.unwrap_or((Millis(i64::MAX), Millis(i64::MAX)));
-        // The clock is at most so old: a timestamp before the first bound may be too early, one before the second is.
+        // The reading is up to CLOCK_AGE old: a timestamp before the first bound may be too early, one before the second is.
         let least =
             if rule.time_bounds.is_some() { now.after(CLOCK_AGE).since(before) } else { Millis(i64::MIN) };
         let most = now.after(after);
         let certain = (now.since(before), now.after(CLOCK_AGE).after(after));
         let count = batch.header().record_count;
-        let mut doubtful = Doubtful { records: Vec::new(), count, certain };
+        let mut suspects = SuspectRecords { records: Vec::new(), count, certain };
         let outside = |time: Millis| time != Millis::NONE && (time < least || time > most);
         let times = [walked.earliest, walked.latest].into_iter().flatten().any(|(time, _)| outside(time));
         if !(times || rule.needs_keys && walked.keyless.is_some()) {
-            return doubtful;
+            return suspects;
         }
         let mut number = 0;
-        let found = &mut doubtful.records;
-        // The batch was walked to its end before.
+        let found = &mut suspects.records;
+        // The walk cannot fail: the batch was walked to its end before.
         let _ = batch.walk(MOST_RECORDS, &mut |record| {
             let time = Millis(batch.header().timestamp(record.timestamp_delta));
             if rule.needs_keys && !record.has_key {
-                found.push((number, Doubt::Key));
+                found.push((number, Suspicion::Key));
             } else if outside(time) {
-                found.push((number, Doubt::Time(time)));
+                found.push((number, Suspicion::Time(time)));
             }
             number += 1;
             found.len() < MOST_NAMED
         });
-        doubtful
+        suspects
     }
 
-    /// The records at fault, each with what is wrong with it; whether a timestamp is.
-    fn at_fault(&self, fault: Fault) -> (Vec<(i32, String)>, bool) {
+    /// The faulty records, each with the reason, and whether the reason of one is its timestamp.
+    fn at_fault(&self, fault: TopicViolation) -> (Vec<(i32, String)>, bool) {
         let (least, most) = match fault {
-            Fault::All => {
+            TopicViolation::All => {
                 let why = "its batch says that timestamps are of the append".to_owned();
                 let most = i32::try_from(MOST_NAMED).unwrap_or(i32::MAX);
                 return ((0..self.count.min(most)).map(|number| (number, why.clone())).collect(), true);
             }
-            Fault::Time { least, most } => (least, most),
-            Fault::Key => self.certain,
+            TopicViolation::Time { least, most } => (least, most),
+            TopicViolation::Key => self.certain,
         };
         let mut times = false;
-        let name = |(number, doubt): &(i32, Doubt)| match *doubt {
-            Doubt::Key => Some((*number, "the topic is compacted, and the record has no key".to_owned())),
-            Doubt::Time(time) if (least..=most).contains(&time) => None,
-            Doubt::Time(time) => {
+        let name = |(number, suspicion): &(i32, Suspicion)| match *suspicion {
+            Suspicion::Key => Some((*number, "the topic is compacted, and the record has no key".to_owned())),
+            Suspicion::Time(time) if (least..=most).contains(&time) => None,
+            Suspicion::Time(time) => {
                 times = true;
                 let (least, most) = (least.0, most.0);
                 Some((*number, format!("timestamp {} is not between {least} and {most}", time.0)))
@@ -146,26 +146,26 @@ impl Doubtful {
     }
 }
 
-/// What is wrong with a record by what its topic asks.
+/// How a record violates the configuration of its topic.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Fault {
-    /// It has no key.
+pub(super) enum TopicViolation {
+    /// The record has no key.
     Key,
-    /// Its timestamp is not between these.
+    /// The timestamp of the record is not between these.
     Time { least: Millis, most: Millis },
-    /// It is in a batch of which all are wrong.
+    /// Every record of the batch violates it.
     All,
 }
 
-/// Why a batch is not taken.
+/// Why a batch is refused.
 pub(super) struct Refusal {
     pub(super) code: ErrorCode,
     pub(super) why: Option<String>,
-    /// The records at fault, each with what is wrong with it.
+    /// The faulty records, each with the reason.
     pub(super) records: Vec<(i32, String)>,
-    /// What is wrong with that record, if the topic decides that.
-    pub(super) fault: Option<Fault>,
-    /// What a verdict says, if it is more than `why`.
+    /// The violation of the topic's configuration, if that is the reason.
+    pub(super) fault: Option<TopicViolation>,
+    /// The text of the verdict, if it is not `why`.
     pub(super) reason: Option<Box<dyn ottla_core::Refusal + Send>>,
 }
 
@@ -181,7 +181,7 @@ impl Display for Refusal {
 
 impl ottla_core::Refusal for Refusal {
     fn rule(&self) -> Option<&'static str> {
-        // What is wrong with the bytes of a batch is found in the order of T-40.
+        // The bytes of a batch are checked in the order of T-40.
         self.reason.as_ref().map_or(Some("T-40"), |reason| reason.rule())
     }
 }
@@ -191,21 +191,21 @@ impl Refusal {
         Refusal { code, why: Some(why.to_string()), records: Vec::new(), fault: None, reason: None }
     }
 
-    /// What a topic asks of records that is not so.
-    pub(super) fn at(fault: Fault, code: ErrorCode, why: impl ToString) -> Refusal {
+    /// A violation of the configuration of a topic.
+    pub(super) fn at(fault: TopicViolation, code: ErrorCode, why: impl ToString) -> Refusal {
         Refusal { fault: Some(fault), ..Refusal::new(code, why) }
     }
 
-    /// Names the records at fault, where what the topic asks of records is the reason. As in Kafka, a timestamp among them decides
+    /// Names the faulty records, if they violate the topic's configuration. As in Kafka, a faulty timestamp among them decides
     /// the code.
-    pub(super) fn of_records(mut self, walked: &Walked, doubtful: &Doubtful) -> Refusal {
+    pub(super) fn of_records(mut self, walked: &RecordSummary, suspects: &SuspectRecords) -> Refusal {
         let Some(fault) = self.fault else { return self };
-        let (records, times) = doubtful.at_fault(fault);
+        let (records, times) = suspects.at_fault(fault);
         self.records = records;
         if times {
             self.code = ErrorCode::INVALID_TIMESTAMP;
         }
-        // The topic was changed between the check and the decision.
+        // The configuration of the topic changed between the check and the decision.
         if self.records.is_empty() {
             let why = self.why.clone().unwrap_or_default();
             self.records.extend(walked.at_fault(fault).map(|number| (number, why)));
@@ -241,13 +241,13 @@ impl From<BatchError> for Refusal {
     }
 }
 
-/// Checks the records of one partition: exactly one batch, sound inside and out.
+/// Checks the records of one partition: exactly one batch, with a valid header and valid records.
 pub(super) fn check(
     records: Option<&Records>,
     version: i16,
     rule: &BatchRule,
     now: Millis,
-) -> Result<Checked, Refusal> {
+) -> Result<CheckedBatch, Refusal> {
     let none = || Refusal::new(ErrorCode::INVALID_RECORD, "there is no record batch, and there must be one");
     let payload = records.filter(|records| !records.is_empty()).ok_or_else(none)?.to_bytes();
     framing(&payload)?;
@@ -265,7 +265,7 @@ pub(super) fn check(
         return Err(Refusal::new(ErrorCode::INVALID_PRODUCER_EPOCH, why));
     }
     let walked = contents(&batch, rule)?;
-    let doubtful = Doubtful::collect(&batch, &walked, rule, now);
+    let suspects = SuspectRecords::collect(&batch, &walked, rule, now);
     let batch = in_codec_of_topic(batch, rule)?;
     let (header, payload) = (batch.header(), batch.bytes().clone());
     let mut summary = summary(header);
@@ -273,11 +273,11 @@ pub(super) fn check(
     summary.max_timestamp = walked.latest.map_or(Millis::NONE, |(latest, _)| latest.max(Millis::NONE));
     let untrue = summary.max_timestamp.0 != header.max_timestamp;
     let payload = if stamped || untrue { with_times(&payload, summary.max_timestamp) } else { payload };
-    Ok(Checked { summary, walked, doubtful, stamped, payload })
+    Ok(CheckedBatch { summary, walked, suspects, stamped, payload })
 }
 
-/// Checks what is behind the framing. The size is judged before the contents: a batch that is too large is refused for that.
-fn contents(batch: &Batch, rule: &BatchRule) -> Result<Walked, Refusal> {
+/// Checks the header and the records. A batch that is too large is refused for its size, whatever else is wrong with it.
+fn contents(batch: &Batch, rule: &BatchRule) -> Result<RecordSummary, Refusal> {
     let is_too_large = batch.bytes().len() as i64 > rule.max_bytes;
     let judged = batch.validate_header().and_then(|()| walk(batch, rule));
     judged.map_err(|error| match error {
@@ -295,7 +295,7 @@ fn too_large(rule: &BatchRule) -> Refusal {
     Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why)
 }
 
-/// The batch as the topic stores it. What is too large already is left to be refused for that.
+/// The batch in the codec of its topic. A batch that is too large stays as it is, and is refused for its size.
 fn in_codec_of_topic(batch: Batch, rule: &BatchRule) -> Result<Batch, Refusal> {
     let Some((codec, level)) = rule.compression else { return Ok(batch) };
     let most = usize::try_from(rule.max_bytes).unwrap_or(0);
@@ -311,20 +311,20 @@ fn in_codec_of_topic(batch: Batch, rule: &BatchRule) -> Result<Batch, Refusal> {
     }
 }
 
-/// Whose time records carry is the topic's to say, and the largest timestamp is that of a record, whatever the client says.
+/// The batch as CreateTime with this largest timestamp. The topic decides the timestamp type; the largest timestamp is computed.
 fn with_times(payload: &Bytes, max_timestamp: Millis) -> Bytes {
     let mut bytes = payload.to_vec();
     set_create_time(&mut bytes, max_timestamp.0);
     bytes.into()
 }
 
-/// What Kafka looks at before it looks into a batch: bytes that end before the batch does are no batch at all, a length or a format
-/// that no batch has is damage.
+/// The checks that Kafka makes before it reads a batch. Bytes that end inside the batch are an invalid record. A length or format
+/// that no batch has is a corrupt message.
 fn framing(bytes: &[u8]) -> Result<(), Refusal> {
     const BEFORE_LENGTH: usize = 8;
     const COUNTED_FROM: usize = 12;
     const MAGIC_AT: usize = 16;
-    /// Of the oldest format.
+    /// The length of an empty record of the oldest format.
     const SHORTEST: i32 = 14;
     let cut = || Refusal::new(ErrorCode::INVALID_RECORD, "the bytes end before the record batch does");
     let length = bytes.get(BEFORE_LENGTH..).and_then(|rest| rest.first_chunk()).ok_or_else(cut)?;
@@ -341,18 +341,18 @@ fn framing(bytes: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// Walks the records: their form, their numbering, their keys and timestamps.
-fn walk(batch: &Batch, rule: &BatchRule) -> Result<Walked, BatchError> {
+/// Walks the records and checks their encoding and their offsets. Returns what their keys and timestamps say.
+fn walk(batch: &Batch, rule: &BatchRule) -> Result<RecordSummary, BatchError> {
     let header = batch.header();
     let is_plain = header.compression()? == Compression::None;
     let cap = if is_plain { MOST_RECORDS } else { MOST_RECORDS.min(rule.max_decompressed) };
-    let (mut walked, mut expected, mut misplaced) = (Walked::default(), 0, None);
+    let (mut walked, mut expected, mut misplaced) = (RecordSummary::default(), 0, None);
     batch.walk(cap, &mut |record| {
         if record.offset_delta != expected {
             misplaced = Some(BatchError::OffsetDelta { expected, found: record.offset_delta });
             return false;
         }
-        walked.see(expected, Millis(header.timestamp(record.timestamp_delta)), record.has_key);
+        walked.add(expected, Millis(header.timestamp(record.timestamp_delta)), record.has_key);
         expected += 1;
         true
     })?;
