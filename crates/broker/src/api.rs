@@ -43,6 +43,7 @@ mod txn_offset_commit;
 mod write_txn_markers;
 
 mod authorization;
+mod committed_rows;
 mod config_rows;
 mod dispatch;
 mod group_member;

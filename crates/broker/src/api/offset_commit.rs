@@ -2,8 +2,9 @@
 //! Left out: the retention time of versions 2 to 4 is ignored; offsets.retention.minutes applies to all.
 
 use super::AnswerError;
+use super::committed_rows::{TopicResults, new_offset, offset_code};
 use super::group_member::member_ref;
-use super::offset_topics::{TopicResults, new_offset, offset_code, topic_ref};
+use super::offset_topics::topic_ref;
 use super::subject::Member;
 use crate::context::Context;
 use crate::session::Session;
@@ -63,6 +64,7 @@ fn row((partition_index, code): (i32, ErrorCode)) -> OffsetCommitResponsePartiti
 fn code(error: OffsetError, version: i16) -> ErrorCode {
     match error {
         OffsetError::Fenced(CommitFencing::UnknownGroup) if version >= 9 => ErrorCode::GROUP_ID_NOT_FOUND,
-        error => offset_code(error, version >= 10),
+        // A plain commit may have an empty group id and has no transaction, so no other refusal exists.
+        error => offset_code(error, version >= 10).unwrap_or(ErrorCode::UNKNOWN_SERVER_ERROR),
     }
 }

@@ -1,67 +1,10 @@
-//! Shared by the APIs of offsets: topics by name or, in the newest versions, by id; and the rows of OffsetCommit and
-//! TxnOffsetCommit.
+//! Shared by the APIs of offsets: topics by name or, in the newest versions, by id.
 
-use super::group_member::fencing_code;
-use super::subject::{In, Partition};
-use crate::context::{Context, to_topic_id};
-use ottla_core::Refused;
+use crate::context::to_topic_id;
 use ottla_core::catalog::TopicRef;
-use ottla_core::offsets::{NewOffset, OffsetError};
-use ottla_types::Offset;
-use ottla_wire::{ErrorCode, Text, Uuid};
-use std::fmt::Display;
+use ottla_wire::{Text, Uuid};
 
 /// A topic as a request names it.
 pub(super) fn topic_ref(name: &Text, id: Uuid, by_id: bool) -> TopicRef {
     if by_id { TopicRef::Id(to_topic_id(id)) } else { TopicRef::Name(name.into()) }
-}
-
-/// An offset that a request commits.
-pub(super) fn new_offset(
-    partition: i32,
-    offset: i64,
-    leader_epoch: i32,
-    metadata: Option<&Text>,
-) -> NewOffset {
-    let metadata = metadata.map(String::from).unwrap_or_default();
-    NewOffset { partition, offset: Offset(offset), leader_epoch, metadata }
-}
-
-/// A topic of a request that commits offsets, with the result for each of its partitions.
-pub(super) struct TopicResults<'a> {
-    pub(super) name: &'a Text,
-    pub(super) id: Uuid,
-    pub(super) results: Vec<Result<(), Refused<OffsetError>>>,
-}
-
-impl TopicResults<'_> {
-    /// The error codes of the partitions, in their order. Notes each refusal as one of `owner`'s, which is a group member or a
-    /// transactional id.
-    pub(super) fn codes(
-        self,
-        ctx: &Context,
-        owner: &impl Display,
-        partitions: impl Iterator<Item = i32>,
-        code: impl Fn(OffsetError) -> ErrorCode,
-    ) -> impl Iterator<Item = (i32, ErrorCode)> {
-        let TopicResults { name, id, results } = self;
-        partitions.zip(results).map(move |(partition, result)| {
-            let Err(refusal) = result else { return (partition, ErrorCode::NONE) };
-            let code = code(refusal.error);
-            ctx.refused(In(Partition(name, id, partition), owner), code, &refusal);
-            (partition, code)
-        })
-    }
-}
-
-/// The error code of a refusal, where OffsetCommit and TxnOffsetCommit have the same.
-pub(super) fn offset_code(error: OffsetError, by_id: bool) -> ErrorCode {
-    match error {
-        OffsetError::UnknownTopic if by_id => ErrorCode::UNKNOWN_TOPIC_ID,
-        OffsetError::UnknownTopic | OffsetError::UnknownPartition => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-        OffsetError::MetadataTooLarge => ErrorCode::OFFSET_METADATA_TOO_LARGE,
-        OffsetError::Fenced(error) => fencing_code(error),
-        // OffsetCommit may have an empty group id and has no transaction; TxnOffsetCommit has its own codes for these.
-        OffsetError::InvalidGroupId | OffsetError::Transaction(_) => ErrorCode::UNKNOWN_SERVER_ERROR,
-    }
 }

@@ -2,8 +2,9 @@
 //! Left out: nothing.
 
 use super::AnswerError;
+use super::committed_rows::{OtherOffsetError, TopicResults, new_offset, offset_code};
 use super::group_member::member_ref;
-use super::offset_topics::{TopicResults, new_offset, offset_code, topic_ref};
+use super::offset_topics::topic_ref;
 use super::subject::TransactionalId;
 use crate::context::Context;
 use crate::session::Session;
@@ -71,15 +72,15 @@ fn row((partition_index, code): (i32, ErrorCode)) -> TxnOffsetCommitResponsePart
 
 /// A fenced producer always gets INVALID_PRODUCER_EPOCH here (T-163, T-220).
 fn code(error: OffsetError, version: i16) -> ErrorCode {
-    match error {
-        OffsetError::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,
-        OffsetError::Transaction(TransactionError::NoId) => ErrorCode::INVALID_REQUEST,
-        OffsetError::Transaction(TransactionError::UnknownProducer) => ErrorCode::INVALID_PRODUCER_ID_MAPPING,
-        OffsetError::Transaction(TransactionError::Fenced) => ErrorCode::INVALID_PRODUCER_EPOCH,
-        OffsetError::Transaction(TransactionError::NotInTransaction) if version >= 4 => {
-            ErrorCode::TRANSACTION_ABORTABLE
-        }
-        OffsetError::Transaction(TransactionError::NotInTransaction) => ErrorCode::INVALID_TXN_STATE,
-        error => offset_code(error, version >= 6),
+    match offset_code(error, version >= 6) {
+        Ok(code) => code,
+        Err(OtherOffsetError::InvalidGroupId) => ErrorCode::INVALID_GROUP_ID,
+        Err(OtherOffsetError::Transaction(error)) => match error {
+            TransactionError::NoId => ErrorCode::INVALID_REQUEST,
+            TransactionError::UnknownProducer => ErrorCode::INVALID_PRODUCER_ID_MAPPING,
+            TransactionError::Fenced => ErrorCode::INVALID_PRODUCER_EPOCH,
+            TransactionError::NotInTransaction if version >= 4 => ErrorCode::TRANSACTION_ABORTABLE,
+            TransactionError::NotInTransaction => ErrorCode::INVALID_TXN_STATE,
+        },
     }
 }
