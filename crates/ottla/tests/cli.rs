@@ -1,4 +1,4 @@
-//! The commands of the binary against a broker in this process: what they print, and how they fail.
+//! The commands of the binary with a broker in this process: their output and their failures.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
@@ -11,28 +11,28 @@ use ottla::Broker;
 use ottla_client::{Client, GroupOffset, Membership, Producer, ProducerOptions, Record};
 use serde_json::Value;
 
-/// A broker, and the binary pointed at it.
-struct World(Broker);
+/// A broker, to which the commands connect.
+struct TestBroker(Broker);
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
-struct Ended {
+struct CommandResult {
     status: i32,
     out: String,
     err: String,
 }
 
-impl World {
-    fn new() -> World {
-        World(Broker::in_memory().start().unwrap())
+impl TestBroker {
+    fn new() -> TestBroker {
+        TestBroker(Broker::in_memory().start().unwrap())
     }
 
     /// Runs a command line, split at blanks, with `input` on standard input.
-    fn run(&self, line: &str, input: &str) -> Ended {
+    fn run(&self, line: &str, input: &str) -> CommandResult {
         run(&self.0.address().to_string(), line, input)
     }
 
-    /// What a command prints that must succeed.
+    /// The output of a command that must succeed.
     fn out(&self, line: &str, input: &str) -> String {
         let ended = self.run(line, input);
         assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{line}: {ended:?}");
@@ -43,7 +43,7 @@ impl World {
         serde_json::from_str(&self.out(&format!("{line} -o json"), "")).unwrap()
     }
 
-    /// What a command says that must fail.
+    /// The message of a command that must fail.
     fn err(&self, line: &str) -> String {
         let ended = self.run(line, "x\n");
         assert_eq!((ended.status, ended.out.as_str()), (1, ""), "{line}: {ended:?}");
@@ -52,7 +52,7 @@ impl World {
     }
 }
 
-fn run(bootstrap: &str, line: &str, input: &str) -> Ended {
+fn run(bootstrap: &str, line: &str, input: &str) -> CommandResult {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ottla"))
         .args(line.split(' '))
         .env("OTTLA_BOOTSTRAP_SERVER", bootstrap)
@@ -63,7 +63,7 @@ fn run(bootstrap: &str, line: &str, input: &str) -> Ended {
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    Ended {
+    CommandResult {
         status: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
@@ -72,7 +72,7 @@ fn run(bootstrap: &str, line: &str, input: &str) -> Ended {
 
 #[test]
 fn a_topic_is_created_described_changed_and_deleted() {
-    let world = World::new();
+    let world = TestBroker::new();
     assert_eq!(world.out("topic create t -p 2 --config retention.ms=60000", ""), "topic t created\n");
     assert!(world.err("topic create t").contains("--if-not-exists"));
     assert_eq!(world.out("topic create t --if-not-exists", ""), "topic t exists already\n");
@@ -94,7 +94,7 @@ fn a_topic_is_created_described_changed_and_deleted() {
 
 #[test]
 fn lines_become_records_and_come_back_as_asked_for() {
-    let world = World::new();
+    let world = TestBroker::new();
     world.out("topic create t -p 2", "");
     let placed = world.out("produce t -p 1 -K : -H from=here -z lz4 -v", "k:one\ntwo\n\r\n");
     assert_eq!(placed, "partition 1 offset 0\npartition 1 offset 1\npartition 1 offset 2\n");
@@ -119,7 +119,7 @@ fn lines_become_records_and_come_back_as_asked_for() {
 
 #[test]
 fn lines_of_a_transaction_count_together_or_not_at_all() {
-    let world = World::new();
+    let world = TestBroker::new();
     world.out("topic create t -p 1", "");
     world.out("produce t --transactional-id x", "one\ntwo\n");
     assert_eq!(world.json("txn describe x")["state"], "CompleteCommit");
@@ -134,7 +134,7 @@ fn lines_of_a_transaction_count_together_or_not_at_all() {
 
 #[test]
 fn a_group_reads_on_from_what_it_printed() {
-    let world = World::new();
+    let world = TestBroker::new();
     world.out("topic create t -p 1", "");
     world.out("produce t", "1\n2\n3\n4\n");
     assert_eq!(world.out("consume t -g g -c 2", ""), "1\n2\n");
@@ -152,7 +152,7 @@ fn a_group_reads_on_from_what_it_printed() {
 }
 
 /// Leaves a transaction open, with one record.
-async fn leave_open(world: &World, id: &str) -> Producer {
+async fn leave_open(world: &TestBroker, id: &str) -> Producer {
     let client = Client::connect(&world.0.address().to_string()).await.unwrap();
     let options = ProducerOptions { transactional_id: Some(id.to_owned()), ..Default::default() };
     let mut producer = Producer::start(client, options).await.unwrap();
@@ -164,7 +164,7 @@ async fn leave_open(world: &World, id: &str) -> Producer {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_hangs_is_shown_and_ended() {
-    let world = World::new();
+    let world = TestBroker::new();
     world.out("topic create t -p 1", "");
     let mut fenced = leave_open(&world, "x").await;
     assert_eq!(world.json("txn producers t")[0]["transaction_start"], 0);
@@ -185,14 +185,14 @@ async fn a_transaction_that_hangs_is_shown_and_ended() {
     assert!(world.err("txn fence nobody").contains("TRANSACTIONAL_ID_NOT_FOUND"));
 }
 
-/// A name that clients choose freely, with a line end, an escape sequence that sets the title of a terminal, and a
-/// character that turns text around.
+/// A name that a client chose: it has a line end, an escape sequence that sets the title of a terminal, and a character that reverses
+/// text.
 const ODD: &str = "a\nforged Stable \u{1b}]0;title\u{7}\u{202e}";
 const ODD_SHOWN: &str = r"a\nforged Stable \u{1b}]0;title\u{7}\u{202e}";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_clients_choose_cannot_forge_lines_or_control_the_terminal() {
-    let world = World::new();
+    let world = TestBroker::new();
     world.out("topic create t -p 1", "");
     let _open = leave_open(&world, ODD).await;
     let client = Client::connect(&world.0.address().to_string()).await.unwrap();
@@ -221,7 +221,7 @@ async fn names_that_clients_choose_cannot_forge_lines_or_control_the_terminal() 
 
 #[test]
 fn the_demo_can_be_given_again_and_again_and_cleans_up() {
-    let world = World::new();
+    let world = TestBroker::new();
     let topics = || {
         let topics = world.json("topic list");
         topics.as_array().unwrap().iter().filter(|topic| topic["internal"] == false).count()

@@ -20,8 +20,7 @@ use ottla_wire::messages::create_topics_request::CreatableTopic;
 
 const WAIT: Duration = Duration::from_millis(200);
 
-/// A client of the cluster to test against, and a name that no earlier run has used. The broker lives as long as the
-/// first.
+/// A client of the cluster under test, and a name that no earlier run has used. The broker stops when the first value is dropped.
 async fn cluster(test: &str) -> (Option<Broker>, Client, String) {
     let (broker, address) = match std::env::var("OTTLA_TEST_CLUSTER") {
         Ok(address) => (None, address),
@@ -56,7 +55,7 @@ fn text(record: &Consumed) -> String {
     String::from_utf8_lossy(record.value.as_ref().unwrap()).into_owned()
 }
 
-/// Reads until the end of what may be seen just now.
+/// Reads to the current end.
 async fn read(client: &Client, topic: &str, partitions: i32, isolation: Isolation) -> Vec<Consumed> {
     let mut consumer = Consumer::new(client, isolation);
     (0..partitions).for_each(|partition| consumer.assign(topic, partition, 0));
@@ -144,7 +143,7 @@ async fn each_kind_of_reader_sees_its_part_of_transactions() {
     producer.begin().await.unwrap();
     producer.send(&topic, None, vec![record(None, "open")]).await.unwrap();
     assert_eq!(values(&client, &topic, Isolation::ReadUncommitted).await, ["one", "two", "three", "open"]);
-    // Markers may still be on their way: poll until the last commit shows.
+    // Markers may not be written yet: poll until the last commit is visible.
     loop {
         let seen = values(&client, &topic, Isolation::ReadCommitted).await;
         assert!(!seen.contains(&"two".to_owned()) && !seen.contains(&"open".to_owned()), "{seen:?}");
@@ -204,9 +203,9 @@ async fn the_earlier_holder_of_a_transactional_id_is_fenced() {
     }
 }
 
-/// What a member of the group below has.
+/// What a member of the group has read.
 #[derive(Default)]
-struct Seen {
+struct MemberProgress {
     values: Vec<String>,
     settled: bool,
 }
@@ -215,7 +214,7 @@ struct Seen {
 async fn share(
     client: Client,
     options: GroupOptions,
-    state: Arc<Mutex<[Seen; 2]>>,
+    state: Arc<Mutex<[MemberProgress; 2]>>,
     own: usize,
 ) -> GroupConsumer {
     let mut member = GroupConsumer::new(&client, options);
@@ -242,7 +241,7 @@ async fn two_members_share_a_topic_and_one_takes_over() {
     }
     let options = GroupOptions::new(&topic, &[&topic]);
     let options = GroupOptions { session_timeout: Duration::from_secs(6), ..options };
-    let state = Arc::new(Mutex::new([(); 2].map(|()| Seen::default())));
+    let state = Arc::new(Mutex::new([(); 2].map(|()| MemberProgress::default())));
     let first = tokio::spawn(share(client.clone(), options.clone(), state.clone(), 0));
     let second = tokio::spawn(share(client.clone(), options, state.clone(), 1));
     let (mut first, second) = (first.await.unwrap(), second.await.unwrap());

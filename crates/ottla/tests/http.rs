@@ -1,5 +1,4 @@
-//! HTTP of an embedded broker: off unless asked for, an error if it cannot be had, never in the way if it was only the
-//! default.
+//! HTTP of an embedded broker: off by default, an error if a configured address is in use, and skipped if the default address is.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 use ottla::{Broker, Config, Http, StartError, Storage};
@@ -39,7 +38,7 @@ fn an_address_that_was_asked_for_must_be_free() {
 
 #[test]
 fn the_default_address_is_done_without_if_it_is_taken() {
-    // Taken by this test, or by somebody else already.
+    // Taken by this test, or in use already.
     let _taken = TcpListener::bind(Http::DEFAULT);
     let config = Config {
         listen: "127.0.0.1:0".to_owned(),

@@ -1,4 +1,4 @@
-//! `ottla log` on folders that are made here, record by record, so that they are the same each time.
+//! `ottla log` on folders that the tests build record by record, so that they are always equal.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use folder::{Ended, copy, extents, make, ottla_log, ottla_log_once};
+use folder::{CommandResult, copy, extents, make, ottla_log, ottla_log_once};
 use ottla::Broker;
 
 #[test]
@@ -42,7 +42,7 @@ fn what_is_no_data_folder_is_said_and_not_made_one() {
     assert!(!nowhere.exists());
 }
 
-/// With OTTLA_GOLDEN set, what is shown now is what will be expected.
+/// Compares with a golden file; with OTTLA_GOLDEN set, the file is written.
 #[test]
 fn everything_is_shown_as_ever() {
     let folder = tempfile::tempdir().unwrap();
@@ -82,13 +82,13 @@ fn runs_are_shown_part_by_part() {
     assert!(first.contains("@4 ") && second.contains("value=\"letters-1@5\""), "{shown:?}");
 }
 
-/// The lines of a tree say where each field is: together they cover every byte of the log that is in use.
+/// The rows of the trees have the location of each field: together they cover every used byte of the log once.
 #[test]
 fn the_tree_covers_every_byte_of_the_log_once() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), 3);
     let tree = ottla_log(&["dump", "--tree"], folder.path()).out;
-    // Of each tree the innermost rows: those that the next row does not lie deeper than.
+    // The innermost rows of each tree: the next row is not deeper.
     let rows: Vec<(usize, u64, u64)> = tree.lines().filter_map(row).collect();
     let mut covered: Vec<(u64, u64)> = Vec::new();
     for (here, next) in rows.iter().zip(rows.iter().skip(1).map(Some).chain([None])) {
@@ -122,8 +122,8 @@ fn row(line: &str) -> Option<(usize, u64, u64)> {
     Some((depth, u64::from_str_radix(offset, 16).ok()?, size.parse().ok()?))
 }
 
-/// Whether a line of `ottla log verify` names a place in that stretch of the file.
-fn names(ended: &Ended, file: &str, from: u64, to: u64) -> bool {
+/// True if a line of `ottla log verify` names a location in this range of the file.
+fn names(ended: &CommandResult, file: &str, from: u64, to: u64) -> bool {
     ended.out.lines().any(|line| {
         let Some((name, rest)) = line.split_once(":0x") else { return false };
         let offset = rest.split_once(' ').and_then(|(offset, _)| u64::from_str_radix(offset, 16).ok());
@@ -150,7 +150,7 @@ fn a_flipped_byte_anywhere_is_named_by_file_and_offset() {
                 "{} at {at} of {extent:?}: {ended:?}",
                 extent.file
             );
-            // The last group of all could have been torn by a crash: that is no damage.
+            // A torn last group is no damage.
             let torn = extent == &last && at < 64;
             assert!(ended.status == 1 || torn, "{extent:?} at {at}: {ended:?}");
             flipped += 1;
@@ -163,7 +163,7 @@ fn a_flipped_byte_anywhere_is_named_by_file_and_offset() {
             "identity" => 32,
             name if name.starts_with("snapshot-") => file.metadata().unwrap().len(),
             name if segment_begun(folder.path(), name) => 4096,
-            // What lies behind the header of a run up to its first part is its block; zeros pad its end.
+            // The first block of a run has its header; zeros pad its end.
             name if name.starts_with("run-") => file.metadata().unwrap().len(),
             _ => continue,
         };
@@ -181,8 +181,8 @@ fn a_flipped_byte_anywhere_is_named_by_file_and_offset() {
     assert_eq!(ottla_log(&["verify"], folder.path()).out, whole.out);
 }
 
-/// What verify says while one byte is another.
-fn verify_flipped(folder: &Path, file: &str, at: u64) -> Ended {
+/// The result of verify while one byte is changed.
+fn verify_flipped(folder: &Path, file: &str, at: u64) -> CommandResult {
     use std::os::unix::fs::FileExt;
     let file = fs::OpenOptions::new().read(true).write(true).open(folder.join(file)).unwrap();
     let mut byte = [0];

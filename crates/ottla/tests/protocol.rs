@@ -21,12 +21,12 @@ fn run(line: &str, input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A command may end before it has read everything.
+    // A command may exit before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
 
-/// What a command prints that must succeed.
+/// The output of a command that must succeed.
 fn out(line: &str) -> String {
     let output = run(line, b"");
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{line}: {output:?}");
@@ -82,7 +82,7 @@ fn the_tree_of_a_schema_file_comes_out_byte_for_byte() {
         let (file, tree) = older(message);
         assert_eq!(out(&format!("explain {message} --tree --schemas {file}")), tree);
     }
-    // The blanks and line breaks of these two are not known.
+    // The white space of these two is not known.
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     for message in ["TxnOffsetCommitRequest", "TxnOffsetCommitResponse"] {
         let (file, tree) = older(message);
@@ -162,7 +162,7 @@ fn the_grid_is_coloured_when_asked() {
     assert_eq!(without, plain);
 }
 
-/// What a command prints that gets this on standard input, and how it ends.
+/// The output and result of a command with this standard input.
 fn fed(line: &str, input: &[u8]) -> (String, i32, String) {
     let output = run(line, input);
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -185,7 +185,7 @@ fn json_becomes_a_frame_and_a_frame_becomes_json() {
     );
     assert_eq!((&frame["correlationId"], &frame["clientId"]), (&Value::from(9), &Value::from("me")));
     assert_eq!(frame["body"]["producerId"], 7);
-    // The whole frame as it was printed gives the same bytes, however they are written.
+    // The printed frame encodes to the same bytes, in every form.
     assert_eq!(fed("encode 25 --version 4", json.as_bytes()).0, hex);
     let (base64, ..) = fed("encode 25 --base64", json.as_bytes());
     assert_eq!(fed("decode --json", base64.as_bytes()).0, json);
@@ -287,7 +287,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
-/// A capture of two connections: Metadata on the one, a Fetch on the other whose answer has a fault.
+/// A capture of two connections: Metadata on one, and on the other a Fetch whose response is malformed.
 fn capture() -> Vec<u8> {
     let frame = |line: &str| run(&format!("encode {line} --binary"), b"{}").stdout;
     let connection = |number: u64| Connection {
@@ -341,7 +341,7 @@ fn a_capture_is_filtered_and_has_trees_and_json() {
     );
     assert_eq!((&frames[3]["latencyUs"], &frames[3]["api"]), (&3000.into(), &"Metadata".into()));
     assert!(frames[2]["faults"][0]["at"].is_u64(), "{}", frames[2]);
-    // What was captured can be sent again.
+    // The captured frames can be sent again.
     let again = fed("encode Metadata --version 9", frames[0].to_string().as_bytes()).0;
     assert_eq!(again, fed("encode Metadata --version 9 --correlation-id 7 --client-id me", b"{}").0);
 }

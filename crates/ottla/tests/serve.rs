@@ -44,7 +44,7 @@ fn serve() -> Serving {
     Serving { child, address, log }
 }
 
-/// Opens a connection, sends that, and reads as many bytes; fewer if the broker closes it.
+/// Opens a connection, sends a request, and reads at most `most` bytes; fewer if the broker closes it.
 fn talk(address: &str, request: &[u8], most: usize) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -63,7 +63,7 @@ fn talk(address: &str, request: &[u8], most: usize) -> Vec<u8> {
     answer
 }
 
-/// Each connection is closed for what it sends, which is a line of the log.
+/// Opens connections that the broker closes for what they send, and logs each.
 fn fill_the_log(address: &str) {
     for _ in 0..CONNECTIONS {
         talk(address, &[0xff; 8], 1);

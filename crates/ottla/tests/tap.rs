@@ -1,4 +1,4 @@
-//! The tap between clients and brokers: whole transactions, clusters of several brokers, and what is not Kafka.
+//! The tap between clients and brokers: transactions, clusters of several brokers, and other protocols.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Takes events as they come, until the tap is dropped.
+/// Collects events until the tap is dropped.
 fn collect(mut events: Receiver<Event>) -> JoinHandle<Vec<Event>> {
     tokio::spawn(async move {
         let mut all = Vec::new();
@@ -45,7 +45,7 @@ async fn tap_before(to: SocketAddr) -> (Tap, JoinHandle<Vec<Event>>) {
     (tap, collect(events))
 }
 
-/// Everything that was told; ends the tap.
+/// Drops the tap and returns all its events.
 async fn told(tap: Tap, events: JoinHandle<Vec<Event>>) -> Vec<Event> {
     drop(tap);
     events.await.unwrap()
@@ -137,7 +137,7 @@ async fn a_broker_that_an_answer_names_gets_a_port_of_its_own() {
     let first = Broker::in_memory().advertise(second.address().to_string()).start().unwrap();
     let (tap, events) = tap_before(first.address()).await;
     let address = tap.address();
-    // The first broker says where the second one is.
+    // The first broker advertises the address of the second.
     let client = Client::connect(&address.to_string()).await.unwrap();
     let metadata = client.call(Node::Any, MetadataRequest::default()).await.unwrap();
     let [broker] = &metadata.brokers[..] else { panic!("{metadata:?}") };
@@ -162,7 +162,7 @@ async fn a_broker_that_an_answer_names_gets_a_port_of_its_own() {
     assert!(through(address.port()) > 0 && through(local.port()) > 0);
 }
 
-/// A server that is no broker: it does with one connection as it is told.
+/// A server that is no broker; it calls a function with one connection.
 async fn server<F: Future<Output = ()> + Send + 'static>(
     serve: impl FnOnce(TcpStream) -> F + Send + 'static,
 ) -> SocketAddr {
@@ -272,7 +272,7 @@ fn of<M: Request>(message: &M, version: i16, correlation_id: i32) -> Bytes {
 
 #[tokio::test]
 async fn secrets_pass_but_are_not_told() {
-    // Of every frame the echo is the answer; it has the correlation id elsewhere, so the requests' ids are chosen to
+    // The server echoes every frame. A response has its correlation id at another offset, so the ids of the requests are chosen to
     // match.
     const HANDSHAKE: i32 = 17 << 16;
     let handshake = of(&SaslHandshakeRequest::default(), 0, HANDSHAKE);
@@ -313,14 +313,14 @@ async fn the_answer_to_an_unknown_version_of_api_versions_is_version_0() {
     assert_eq!(versions, [99, 0]);
 }
 
-/// Runs `ottla tap` with those flags before a broker, writes a transaction through it, and interrupts it.
+/// Runs `ottla tap` with these flags before a broker, writes transactions through it, and interrupts it.
 fn command(flags: &[&str]) -> (String, String) {
     command_while(flags, |address| {
         tokio::runtime::Runtime::new().unwrap().block_on(transactions(address));
     })
 }
 
-/// Runs `ottla tap` with those flags before a broker while something talks to it, and interrupts it.
+/// Runs `ottla tap` with these flags before a broker, calls `talk` with its address, and interrupts it.
 fn command_while(flags: &[&str], talk: impl FnOnce(&str)) -> (String, String) {
     let broker = Broker::in_memory().start().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_ottla"))
@@ -331,7 +331,7 @@ fn command_while(flags: &[&str], talk: impl FnOnce(&str)) -> (String, String) {
         .spawn()
         .unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
-    // What is printed is read at once, since a full pipe would hold up the conversation.
+    // The output is read concurrently, since a full pipe would block the tap.
     let mut out = child.stdout.take().unwrap();
     let out = std::thread::spawn(move || std::io::read_to_string(&mut out).unwrap());
     let mut first = String::new();

@@ -1,4 +1,4 @@
-//! The broker as users run it, started so that something may go wrong.
+//! Runs the broker binary for tests of faults.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -10,30 +10,30 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// How long anything may take that should take a moment.
+/// Timeout of steps that normally take milliseconds.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// A running broker; it and what wraps it are killed when this is dropped.
+/// A running broker; it and the command that wraps it are killed when this is dropped.
 pub(crate) struct Ottla {
     child: Child,
     folder: PathBuf,
     pub(crate) address: String,
 }
 
-/// How a broker ended that should not have, or was told to.
+/// The result of a broker that exited.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ExitedBroker {
     pub(crate) status: ExitStatus,
     /// What it wrote to stderr.
     pub(crate) said: String,
 }
 
-impl Ended {
-    /// It ended as it may when the system fails it: with a failure status and a sentence, not with a panic or a signal.
+impl ExitedBroker {
+    /// Checks that the broker failed properly: with a failure status and a sentence, not with a panic or a signal.
     #[track_caller]
-    pub(crate) fn assert_said_why(&self, case: &str) {
+    pub(crate) fn assert_has_reason(&self, case: &str) {
         let sentence = self.said.lines().any(|line| line.starts_with("ottla: ") && line.len() > 20);
-        // Before the program begins, the loader may be the one to speak.
+        // Before the program begins, the loader can report the error.
         let loader = self.said.contains("error while loading shared libraries");
         assert!(sentence || loader, "{case}: no sentence that says why: {self:?}");
         assert!(!self.said.contains("panicked"), "{case}: {self:?}");
@@ -47,20 +47,24 @@ impl Ottla {
         Ottla::start_within(&[], folder).unwrap()
     }
 
-    /// Starts it behind other words, such as `strace -f`, which are a command that takes a command.
-    pub(crate) fn start_within(words: &[String], folder: &Path) -> Result<Ottla, Ended> {
+    /// Starts it with a wrapper in front, such as `strace -f`.
+    pub(crate) fn start_within(words: &[String], folder: &Path) -> Result<Ottla, ExitedBroker> {
         Ottla::start_with(words, folder, &["--listen".to_owned(), "127.0.0.1:0".to_owned()])
     }
 
-    /// The same, with arguments of the broker.
-    pub(crate) fn start_with(words: &[String], folder: &Path, more: &[String]) -> Result<Ottla, Ended> {
+    /// As [`Ottla::start_within`], with arguments of the broker.
+    pub(crate) fn start_with(
+        words: &[String],
+        folder: &Path,
+        more: &[String],
+    ) -> Result<Ottla, ExitedBroker> {
         let said = folder.with_extension("stderr");
         let binary = std::env::var("OTTLA_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ottla").to_owned());
         let all = words.iter().cloned().chain([binary]);
         let all: Vec<String> = all.collect();
         let mut command = Command::new(&all[0]);
         command.args(&all[1..]).args(["serve", "--http", "off", "--log", "warn"]).args(more);
-        // The test runner's would make the loader look in more places.
+        // The value of the test runner would add folders to the search of the loader.
         command.env_remove("LD_LIBRARY_PATH");
         command.arg("--data").arg(folder).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(said).unwrap());
@@ -76,20 +80,20 @@ impl Ottla {
         }
     }
 
-    /// The broker's own process id, whatever it is wrapped in.
+    /// The process id of the broker itself, not of its wrapper.
     fn pid(&self) -> Pid {
         let text = fs::read_to_string(self.folder.join("lock")).unwrap();
         Pid::from_raw(text.trim().parse().unwrap()).unwrap()
     }
 
-    /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Option<Ended> {
+    /// The result, if it has exited.
+    pub(crate) fn ended(&mut self) -> Option<ExitedBroker> {
         let status = self.child.try_wait().unwrap()?;
-        Some(Ended { status, said: self.said() })
+        Some(ExitedBroker { status, said: self.said() })
     }
 
-    /// Waits for its end.
-    pub(crate) fn wait(mut self) -> Ended {
+    /// Waits until it exits.
+    pub(crate) fn wait(mut self) -> ExitedBroker {
         let begun = Instant::now();
         loop {
             if let Some(ended) = self.ended() {
@@ -105,13 +109,13 @@ impl Ottla {
         fs::read_to_string(self.folder.with_extension("stderr")).unwrap()
     }
 
-    /// Tells it to stop and waits.
-    pub(crate) fn stop(self) -> Ended {
+    /// Stops it with SIGTERM and waits.
+    pub(crate) fn stop(self) -> ExitedBroker {
         kill_process(self.pid(), Signal::TERM).unwrap();
         self.wait()
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub(crate) fn kill(self) {
         drop(self);
     }
@@ -144,7 +148,7 @@ impl Ottla {
 
 impl Drop for Ottla {
     fn drop(&mut self) {
-        // Its own process first: what wraps it may leave it alone. Gone already is as good.
+        // The broker first: its wrapper may not kill it. It may have exited already.
         if let Ok(text) = fs::read_to_string(self.folder.join("lock"))
             && let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw)
             && !self.address.is_empty()
@@ -159,7 +163,7 @@ impl Drop for Ottla {
     }
 }
 
-/// The first line on stdout; empty if it ends without one. The rest is read and dropped, so that it never blocks.
+/// The first line of standard output; empty if there is none. The rest is read and dropped, so that the broker never blocks.
 fn first_line(child: &mut Child) -> String {
     let stdout = child.stdout.take().unwrap();
     let (send, receive) = mpsc::channel();
@@ -171,7 +175,7 @@ fn first_line(child: &mut Child) -> String {
     receive.recv_timeout(LONG).unwrap_or_default()
 }
 
-/// A folder for data, its name unused, in a folder that goes away with the test.
+/// The name of a new data folder in a temporary folder.
 pub(crate) fn data() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -1,4 +1,4 @@
-//! Bytes made to harm: each costs its sender the connection or an error, and nobody else anything.
+//! Malicious frames and batches: the sender gets an error or loses the connection, and other clients are not affected.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn frames_that_lie_cost_their_sender_the_connection_and_nothing_else() {
         for _ in 0..20 {
             let mut peer = TcpStream::connect(&ottla.address).await.unwrap();
             peer.write_all(&frame).await.unwrap();
-            // Closed or reset; an answer would be the broker's belief.
+            // Closed or reset; a response would mean that the frame was accepted.
             let read = timeout(LONG, peer.read(&mut [0])).await.unwrap();
             assert!(matches!(read, Ok(0) | Err(_)), "{what} got an answer");
         }
@@ -95,7 +95,7 @@ async fn produce(client: &Client, batch: Bytes) -> ErrorCode {
     ErrorCode(answer.responses[0].partition_responses[0].error_code)
 }
 
-/// A sound batch of three records.
+/// A valid batch of three records.
 fn sound() -> Vec<u8> {
     let mut builder = BatchBuilder::new(Compression::None);
     for value in [b"a", b"b", b"c"] {
@@ -104,7 +104,7 @@ fn sound() -> Vec<u8> {
     builder.build().unwrap().to_vec()
 }
 
-/// The same with bytes put over it, its checksum right again.
+/// The same batch with some bytes overwritten and a valid checksum.
 fn spoilt(at: usize, bytes: &[u8]) -> Bytes {
     let mut batch = sound();
     batch[at..at + bytes.len()].copy_from_slice(bytes);
@@ -150,7 +150,7 @@ fn bomb(codec: Compression) -> Bytes {
     let mut batch = BatchBuilder::new(codec).build().unwrap().to_vec();
     batch.truncate(HEADER_SIZE);
     batch.extend(compress(codec, &vec![0; 160 << 20]).unwrap());
-    // One record, so that the header looks right.
+    // One record, so that the header is plausible.
     batch[57..61].copy_from_slice(&1i32.to_be_bytes());
     batch[23..27].copy_from_slice(&0i32.to_be_bytes());
     seal(&mut batch).unwrap();

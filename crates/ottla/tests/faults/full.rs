@@ -1,5 +1,4 @@
-//! A disk of 64 MiB that is full: no more data is taken, everything else goes on, and data is taken again once there is
-//! room.
+//! A full disk of 64 MiB: the broker refuses data, serves everything else, and accepts data again once there is space.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use ottla_wire::messages::delete_topics_request::DeleteTopicState;
 use crate::binary::{LONG, Ottla};
 use crate::work::{self, record};
 
-/// A file system in a file, mounted as long as this lives.
+/// A file system in a file, unmounted when this is dropped.
 struct Disk {
     folder: tempfile::TempDir,
 }
@@ -38,7 +37,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a broker that a failed test left behind may still have files open.
+        // Lazily: a broker of a failed test may still have files open.
         let _ = Command::new("umount").arg("-l").arg(self.mount()).status();
     }
 }
@@ -53,7 +52,7 @@ async fn producer(client: &Client, id: Option<&str>) -> Producer {
     Producer::start(client.clone(), options).await.unwrap()
 }
 
-/// Produces half megabytes to a topic until the disk is full. How many were acknowledged, and the refusal.
+/// Produces records of half a megabyte until the disk is full. Returns how many were acknowledged, and the error.
 async fn fill(address: &str, topic: &str) -> (usize, ClientError) {
     let client = work::client(address, Duration::from_secs(2)).await.unwrap();
     let mut producer = producer(&client, None).await;
@@ -87,7 +86,7 @@ async fn until_room(address: &str, topic: &str) {
     }
 }
 
-/// Everything but data is taken while the disk is full.
+/// Checks that everything except data is accepted while the disk is full.
 async fn all_else_goes_on(client: &Client, open: &mut Producer, acknowledged: usize, round: i64) {
     assert_eq!(work::values(client, "t").await.unwrap().len(), acknowledged);
     let offset = GroupOffset { topic: "t".to_owned(), partition: 0, offset: round };
@@ -108,7 +107,7 @@ async fn scenario(data: &Path, free: impl AsyncFn(&Client)) {
     assert!(acknowledged > 20, "{acknowledged}: {error}");
     assert_eq!(error.code(), Some(ErrorCode::KAFKA_STORAGE_ERROR), "{error}");
     all_else_goes_on(&client, &mut open, acknowledged, 7).await;
-    // A restart on the full disk finds all of it.
+    // After a restart on the full disk all data is there.
     ottla.kill();
     let ottla = Ottla::start(data);
     let client = work::client(&ottla.address, LONG).await.unwrap();

@@ -1,5 +1,5 @@
-//! Clients that try to make the broker large. Whatever they do, by default it has no more than 256 MiB resident;
-//! docs/guide/memory.md says where they go. What each attack came to is printed.
+//! Clients that try to make the broker use much memory. With default settings it has at most 256 MiB resident;
+//! docs/guide/memory.md explains the parts. Each test prints the peak.
 
 use std::time::Duration;
 
@@ -24,23 +24,23 @@ use tokio::time::timeout;
 use crate::binary::{LONG, Ottla, data};
 use crate::work;
 
-/// What the broker may have.
+/// The limit of resident memory, in bytes.
 const LIMIT: u64 = 256 << 20;
-/// Connections of an attack: file descriptors are for both sides, though not in one process.
+/// Connections of an attack. Client and broker are two processes, each with its own limit of file descriptors.
 const CROWD: usize = 400;
-/// How long a peer tries to send more.
+/// How long a client tries to send more.
 const TRY: Duration = Duration::from_millis(300);
 
 fn frame<R: Request>(request: &R, version: i16) -> Bytes {
     frame::request(1, None, request, version).unwrap().to_bytes()
 }
 
-/// Sends as much as the broker takes; true if all was taken.
+/// Sends until the broker stops reading; true if everything was sent.
 async fn push(peer: &mut TcpStream, bytes: &[u8]) -> bool {
     matches!(timeout(TRY, peer.write_all(bytes)).await, Ok(Ok(())))
 }
 
-/// Connections that send this, as often as said or until it is not taken, and read nothing.
+/// Opens connections that send these bytes repeatedly until the broker stops reading, and read nothing.
 async fn crowd(address: &str, bytes: &Bytes, times: usize) -> Vec<TcpStream> {
     let peers = (0..CROWD).map(|_| {
         let (address, bytes) = (address.to_owned(), bytes.clone());
@@ -101,20 +101,20 @@ fn fetch(topic_id: Uuid, partitions: i32, offset: i64) -> Bytes {
 }
 
 /// A broker under attack.
-struct Target {
+struct AttackedBroker {
     ottla: Ottla,
     client: Client,
     _folder: tempfile::TempDir,
 }
 
-impl Target {
-    async fn new(more: &[&str]) -> Target {
+impl AttackedBroker {
+    async fn new(more: &[&str]) -> AttackedBroker {
         let (folder, data) = data();
         let more: Vec<String> =
             ["--listen", "127.0.0.1:0"].iter().chain(more).map(|word| (*word).to_owned()).collect();
         let ottla = Ottla::start_with(&[], &data, &more).unwrap();
         let client = work::client(&ottla.address, LONG).await.unwrap();
-        Target { ottla, client, _folder: folder }
+        AttackedBroker { ottla, client, _folder: folder }
     }
 
     async fn topic(&self, name: &str, partitions: i32) -> Uuid {
@@ -148,11 +148,11 @@ impl Target {
         }
     }
 
-    /// Others are still served, and it was not too much.
+    /// Checks that other clients are served and that the memory is within the limit.
     async fn judge(&self, what: &str) {
         let peak = self.ottla.peak();
         println!("{what}: {} MiB at most, {} MiB now", peak >> 20, self.ottla.resident() >> 20);
-        // It may be busy with what came before.
+        // It may still be busy with the attack.
         for attempt in 1.. {
             let seen = work::run(&self.ottla.address).await;
             if seen.is_all() {
@@ -168,7 +168,7 @@ impl Target {
 
 #[tokio::test]
 async fn half_requests_of_many_stay_within_the_limit() {
-    let target = Target::new(&[]).await;
+    let target = AttackedBroker::new(&[]).await;
     let half = [&(30i32 << 20).to_be_bytes()[..], &[0, 0, 0, 9, 0, 0, 0, 1, 0, 1, b'x', 0], &[1; 4 << 20]];
     let peers = crowd(&target.ottla.address, &half.concat().into(), 1).await;
     target.judge("half of a large request each").await;
@@ -178,14 +178,14 @@ async fn half_requests_of_many_stay_within_the_limit() {
 #[tokio::test]
 #[ignore = "takes a minute and gigabytes of disk: cargo xtask faults"]
 async fn produce_without_reading_stays_within_the_limit() {
-    let target = Target::new(&["--trace"]).await;
+    let target = AttackedBroker::new(&["--trace"]).await;
     target.topic("big", 8).await;
     let sizes = [(100, 100), (16 << 10, 20), (1 << 20, 8), (12 << 20, 1)];
     for (size, times) in sizes {
         let batch = batch(Compression::None, &vec![7; size], 1, -1);
         let request = frame(&produce("big", (0..1).map(|index| (index, batch.clone()))), 9);
         for _ in 0..2 {
-            // The peers hang up at once: what they sent may be on its way.
+            // The clients disconnect at once; their requests may still be in transit.
             drop(crowd(&target.ottla.address, &request, times).await);
         }
         println!("produce of {size} bytes: {} MiB at most so far", target.ottla.peak() >> 20);
@@ -196,7 +196,7 @@ async fn produce_without_reading_stays_within_the_limit() {
 #[tokio::test]
 #[ignore = "takes a minute and gigabytes of disk: cargo xtask faults"]
 async fn giant_fetches_that_are_never_read_stay_within_the_limit() {
-    let target = Target::new(&[]).await;
+    let target = AttackedBroker::new(&[]).await;
     let (big, small) = (target.topic("big", 8).await, target.topic("small", 100).await);
     let large = batch(Compression::None, &vec![7; 8 << 20], 1, -1);
     target.fill(&frame(&produce("big", (0..1).map(|_| (0, large.clone()))), 9), 12).await;
@@ -215,7 +215,7 @@ async fn giant_fetches_that_are_never_read_stay_within_the_limit() {
 #[tokio::test]
 #[ignore = "takes a minute and gigabytes of disk: cargo xtask faults"]
 async fn requests_that_become_large_when_read_stay_within_the_limit() {
-    let target = Target::new(&[]).await;
+    let target = AttackedBroker::new(&[]).await;
     target.topic("many", 5000).await;
     let topic = MetadataRequestTopic { name: Some(Text::from_static("")), ..Default::default() };
     let names = MetadataRequest { topics: Some(vec![topic; 4 << 20]), ..Default::default() };
@@ -235,7 +235,7 @@ async fn requests_that_become_large_when_read_stay_within_the_limit() {
 #[tokio::test]
 #[ignore = "takes a minute and gigabytes of disk: cargo xtask faults"]
 async fn batches_that_become_large_when_opened_stay_within_the_limit() {
-    let target = Target::new(&[]).await;
+    let target = AttackedBroker::new(&[]).await;
     target.topic("bombs", 1).await;
     for codec in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
         let bomb = batch(codec, &vec![0; 100 << 20], 1, -1);
@@ -258,7 +258,7 @@ async fn batches_that_become_large_when_opened_stay_within_the_limit() {
 
 #[tokio::test]
 async fn groups_and_producers_without_number_stay_within_the_limit() {
-    let target = Target::new(&[]).await;
+    let target = AttackedBroker::new(&[]).await;
     target.topic("ids", 1).await;
     let metadata = Bytes::from(vec![1; 500_000]);
     let mut peers = Vec::new();

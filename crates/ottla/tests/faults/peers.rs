@@ -1,4 +1,4 @@
-//! Peers that do not behave: too many, too quiet, gone in the middle, or never reading.
+//! Clients that misbehave: too many, idle, disconnected in the middle of a request, or never reading.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::binary::{LONG, Ottla, data};
 use crate::work::{self, record};
 
-/// Words that run what follows with so many file descriptors.
+/// A wrapper that sets the limit of file descriptors.
 fn descriptors(most: u32) -> Vec<String> {
     ["sh".to_owned(), "-c".to_owned(), format!("ulimit -n {most}; exec \"$0\" \"$@\"")].into()
 }
@@ -51,7 +51,7 @@ async fn with_64_descriptors_who_is_connected_is_served_and_others_come_in_when_
 async fn connections_reset_in_the_middle_of_a_frame_harm_nobody() {
     let (_folder, data) = data();
     let ottla = Ottla::start(&data);
-    // A Produce request of 1 MB that breaks off after so many bytes.
+    // A Produce request of 1 MB that ends after some bytes.
     let frame =
         [&1_000_000i32.to_be_bytes()[..], &[0, 0, 0, 9, 0, 0, 0, 1, 0, 1, b'x', 0], &[1; 300_000]].concat();
     for length in [1, 3, 4, 5, 13, 20, 100_000, 300_000].repeat(5) {
@@ -89,7 +89,7 @@ async fn readers_that_never_drain_cost_no_more_than_is_allowed() {
         }
         deaf.push(peer);
     }
-    // All 160 answers together would be 5 GiB. Of each connection the first comes, so the broker is at it.
+    // The 160 responses together would be 5 GiB. The first response of each connection arrives, so the broker serves them.
     for peer in &mut deaf {
         let mut length = [0; 4];
         timeout(LONG, peer.read_exact(&mut length)).await.unwrap().unwrap();
@@ -109,12 +109,12 @@ async fn ten_thousand_idle_connections_cost_little() {
     let client = work::client(&ottla.address, LONG).await.unwrap();
     client.topics().await.unwrap();
     let before = ottla.resident();
-    // With the client's and the one to come: the broker takes 10000.
+    // With that of the client and the next one: the broker accepts 10000.
     let most = 9_990;
     let mut idle = Vec::new();
     for _ in 0..most {
         let mut peer = TcpStream::connect(&ottla.address).await.unwrap();
-        // ApiVersions version 0, so that each has been served once.
+        // ApiVersions version 0, so that each connection has been served once.
         peer.write_all(&[0, 0, 0, 11, 0, 18, 0, 0, 0, 0, 0, 1, 0, 1, b'x']).await.unwrap();
         let mut length = [0; 4];
         timeout(LONG, peer.read_exact(&mut length)).await.unwrap().unwrap();
@@ -131,7 +131,7 @@ async fn ten_thousand_idle_connections_cost_little() {
     work::check(&ottla.address, &seen, "after").await;
 }
 
-/// A network of its own for a broker, joined to ours by a link that can be cut.
+/// A network namespace for a broker, connected by a link that can be cut.
 struct Namespace {
     name: String,
 }
@@ -154,7 +154,7 @@ impl Namespace {
         namespace
     }
 
-    /// Nothing that is sent arrives any more, and nobody is told.
+    /// Drops everything that is sent, without an error for either side.
     fn cut(&self) {
         ip(&format!("link set {}a down", self.name));
     }
@@ -162,7 +162,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The link goes with it.
+        // Deletes the link too.
         let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
     }
 }

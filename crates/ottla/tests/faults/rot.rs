@@ -1,6 +1,5 @@
-//! Bytes that rot while the broker is away: it serves what was written, or refuses to start and names file and offset.
-//! `a_flipped_bit_anywhere_is_harmless_or_named` in crates/store flips every byte below the binary; this one some
-//! hundred above.
+//! Bits that flip on the disk while the broker is stopped: it serves what was written, or refuses to start and names file and offset.
+//! `a_flipped_bit_anywhere_is_harmless_or_named` in crates/store tests every byte without the binary; this test some hundred with it.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +7,7 @@ use std::path::Path;
 use crate::binary::{Ottla, copy, data, flip};
 use crate::work;
 
-/// Flips at places spread over a file, more of them where something is written.
+/// Offsets spread over a file, most of them where it has data.
 fn places(file: &Path) -> Vec<u64> {
     let bytes = fs::read(file).unwrap();
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -41,7 +40,7 @@ async fn a_flipped_byte_is_harmless_or_named() {
                     served += 1;
                 }
                 Err(ended) => {
-                    ended.assert_said_why(&case);
+                    ended.assert_has_reason(&case);
                     assert!(ended.said.contains(&name), "{case}: {ended:?}");
                     assert!(ended.said.contains("offset") || name == "identity", "{case}: {ended:?}");
                     refused += 1;

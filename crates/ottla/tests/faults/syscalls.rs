@@ -1,27 +1,26 @@
-//! The system refuses a call, or does half of it: the broker either goes on as if nothing were, or ends and says why,
-//! and comes back with everything it acknowledged. Errors are injected by strace, halves by a library that is loaded
-//! before libc.
+//! System calls that fail or do only a part: the broker either continues, or exits with the reason and has everything acknowledged
+//! after a restart. strace injects errors; a library that is loaded before libc shortens calls.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::binary::{Ended, Ottla, data};
+use crate::binary::{ExitedBroker, Ottla, data};
 use crate::work;
 
-/// How the broker came through.
+/// How often the broker reacted in each way.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 struct Outcomes {
     /// Everything was acknowledged.
     untouched: u32,
-    /// Something was refused, and the broker went on.
+    /// Something was refused, and the broker continued.
     refused: u32,
-    /// It ended.
+    /// It exited.
     ended: u32,
     /// It did not start.
     not_started: u32,
-    /// No thread came to so many calls, so nothing failed.
+    /// No thread made so many calls, so nothing failed.
     missed: u32,
 }
 
@@ -45,8 +44,8 @@ async fn inject(call: &str, errors: &[&str], most: u32) -> Outcomes {
     outcomes
 }
 
-/// How it ended; none if it answers. After a failed sync it is one of the two, sooner or later.
-async fn end_or_answer(ottla: &mut Ottla) -> Option<Ended> {
+/// The result if the broker exited; none if it answers. After a failed sync one of the two happens eventually.
+async fn end_or_answer(ottla: &mut Ottla) -> Option<ExitedBroker> {
     let patience = Duration::from_secs(1);
     for _ in 0..60 {
         if let Some(ended) = ottla.ended() {
@@ -62,30 +61,30 @@ async fn end_or_answer(ottla: &mut Ottla) -> Option<Ended> {
     unreachable!("the broker neither ends nor answers; it said: {}", ottla.said())
 }
 
-/// One life under a fault, and one without: does the second have all that the first acknowledged?
+/// Runs the broker with a fault and then without, and checks that everything acknowledged by the first run is there.
 async fn run(words: &[String], case: &str, outcomes: &mut Outcomes) {
     let (_folder, data) = data();
-    let mut seen = work::Acknowledged::default();
+    let mut seen = work::AcknowledgedWrites::default();
     match Ottla::start_within(words, &data) {
         Err(ended) => {
-            ended.assert_said_why(case);
+            ended.assert_has_reason(case);
             outcomes.not_started += 1;
         }
         Ok(mut ottla) => {
             seen = work::run(&ottla.address).await;
             match end_or_answer(&mut ottla).await {
                 Some(ended) => {
-                    ended.assert_said_why(case);
+                    ended.assert_has_reason(case);
                     outcomes.ended += 1;
                 }
                 None => {
-                    // It is alive, so it serves; what it ended with may still say that the last sync failed.
+                    // It runs, so it serves; its exit may still report that the last sync failed.
                     work::check(&ottla.address, &seen, case).await;
                     let slot = if seen.is_all() { &mut outcomes.untouched } else { &mut outcomes.refused };
                     *slot += 1;
                     let ended = ottla.stop();
                     if !ended.status.success() {
-                        ended.assert_said_why(case);
+                        ended.assert_has_reason(case);
                     }
                 }
             }
@@ -142,7 +141,7 @@ async fn connections_that_cannot_be_accepted_come_later() {
     assert_eq!(outcomes, Outcomes { untouched: 20, ..Outcomes::default() });
 }
 
-/// Builds the library that does halves of calls.
+/// Builds the library that shortens calls.
 fn library(folder: &Path) -> String {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/halves.c");
     let library = folder.join("halves.so").display().to_string();

@@ -1,4 +1,4 @@
-//! A small load of every kind, and what must be true of it whatever happened meanwhile.
+//! A small load of every kind, and the checks of its results after a fault.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,24 +13,24 @@ const PLAIN: usize = 8;
 const TRANSACTIONS: usize = 4;
 const GROUP: &str = "readers";
 
-/// What the broker acknowledged.
+/// The writes that the broker acknowledged.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Acknowledged {
+pub(crate) struct AcknowledgedWrites {
     plain: BTreeSet<String>,
     /// Committed transactions by number.
     committed: BTreeSet<usize>,
-    /// What failed, for people.
+    /// Errors, for messages of tests.
     pub(crate) failures: Vec<String>,
 }
 
-impl Acknowledged {
-    /// Whether everything was.
+impl AcknowledgedWrites {
+    /// True if every write was acknowledged.
     pub(crate) fn is_all(&self) -> bool {
         self.plain.len() == PLAIN && self.committed.len() == TRANSACTIONS
     }
 }
 
-/// A client that gives up soon.
+/// A client with a short timeout.
 pub(crate) async fn client(address: &str, patience: Duration) -> Result<Client, ClientError> {
     let options = Options { request_timeout: patience, patience, ..Options::default() };
     Client::connect_with(address, options).await
@@ -40,9 +40,9 @@ pub(crate) fn record(value: &str) -> Record {
     Record { value: Some(value.to_owned().into()), ..Default::default() }
 }
 
-/// Does all of it, and goes on after errors.
-pub(crate) async fn run(address: &str) -> Acknowledged {
-    let mut seen = Acknowledged::default();
+/// Runs the load, and continues after errors.
+pub(crate) async fn run(address: &str) -> AcknowledgedWrites {
+    let mut seen = AcknowledgedWrites::default();
     if let Err(error) = plain(address, &mut seen).await {
         seen.failures.push(error.to_string());
     }
@@ -57,10 +57,10 @@ pub(crate) async fn run(address: &str) -> Acknowledged {
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
-async fn plain(address: &str, seen: &mut Acknowledged) -> Result<(), ClientError> {
+async fn plain(address: &str, seen: &mut AcknowledgedWrites) -> Result<(), ClientError> {
     let client = client(address, PATIENCE).await?;
     for number in 0..PLAIN {
-        // Each with a producer of its own: after an error one must not go on.
+        // Each transaction has its own producer: a producer cannot be used after an error.
         let mut producer = Producer::start(client.clone(), ProducerOptions::default()).await?;
         let value = format!("plain {number}");
         match producer.send("plain", Some(0), vec![record(&value)]).await {
@@ -76,7 +76,7 @@ async fn transactional(client: Client, number: usize) -> Result<Producer, Client
     Producer::start(client, options).await
 }
 
-/// Two records on two topics and an offset, all or none.
+/// A transaction of two records on two topics and an offset.
 async fn transaction(address: &str, number: usize) -> Result<(), ClientError> {
     let client = client(address, PATIENCE).await?;
     let mut producer = transactional(client, number).await?;
@@ -89,7 +89,7 @@ async fn transaction(address: &str, number: usize) -> Result<(), ClientError> {
     producer.commit().await
 }
 
-/// Reads a topic to its end; nothing if it was never made.
+/// Reads a topic to its end; no records if it does not exist.
 pub(crate) async fn values(client: &Client, topic: &str) -> Result<Vec<String>, ClientError> {
     if !client.topics().await?.iter().any(|known| known.name == topic) {
         return Ok(Vec::new());
@@ -105,11 +105,12 @@ pub(crate) async fn values(client: &Client, topic: &str) -> Result<Vec<String>, 
     Ok(values)
 }
 
-/// All that was acknowledged is there, nothing is there twice, and of each transaction all or nothing.
-pub(crate) async fn check(address: &str, seen: &Acknowledged, case: &str) {
+/// Checks that every acknowledged write is there, that none is there twice, and that each transaction is there as a whole or not at
+/// all.
+pub(crate) async fn check(address: &str, seen: &AcknowledgedWrites, case: &str) {
     let client = client(address, Duration::from_secs(30)).await.unwrap();
     for number in 0..TRANSACTIONS {
-        // Aborts what was left open: readers stop before it.
+        // Aborts an open transaction: read_committed consumers stop before it.
         drop(transactional(client.clone(), number).await.unwrap());
     }
     let plain = values(&client, "plain").await.unwrap();

@@ -1,4 +1,4 @@
-//! Data folders made record by record, and what is in them.
+//! Builds data folders record by record, and lists what is in them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,17 +24,17 @@ const NOON: i64 = 1_700_000_000_000;
 pub(crate) const LETTERS: TopicId = TopicId([0x11; 16]);
 pub(crate) const ORDERS: TopicId = TopicId([0x22; 16]);
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CommandResult {
     pub(crate) status: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// Runs `ottla log` on a folder that nobody uses. A process that another test starts holds our locks until it becomes
-/// what it shall be, so one that says that the folder is in use is asked again.
-pub(crate) fn ottla_log(flags: &[&str], folder: &Path) -> Ended {
+/// Runs `ottla log` on a folder. A process that another test forks holds the locks of this process until it calls exec, so the
+/// command is repeated while it reports that the folder is in use.
+pub(crate) fn ottla_log(flags: &[&str], folder: &Path) -> CommandResult {
     loop {
         let ended = ottla_log_once(flags, folder);
         if !ended.err.contains("is in use by") {
@@ -45,7 +45,7 @@ pub(crate) fn ottla_log(flags: &[&str], folder: &Path) -> Ended {
 }
 
 /// Runs `ottla log` on a folder.
-pub(crate) fn ottla_log_once(flags: &[&str], folder: &Path) -> Ended {
+pub(crate) fn ottla_log_once(flags: &[&str], folder: &Path) -> CommandResult {
     let (command, flags) = flags.split_first().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ottla"))
         .args(["log", command])
@@ -53,14 +53,14 @@ pub(crate) fn ottla_log_once(flags: &[&str], folder: &Path) -> Ended {
         .args(flags)
         .output()
         .unwrap();
-    Ended {
+    CommandResult {
         status: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
     }
 }
 
-/// Tries to lock a folder for as long as somebody else has it; see [`ottla_log`].
+/// Locks a folder, and retries while another process has the lock; see [`ottla_log`].
 fn until_free(open: impl Fn() -> Result<DiskMedium, OpenError>) -> DiskMedium {
     loop {
         match open() {
@@ -71,7 +71,7 @@ fn until_free(open: impl Fn() -> Result<DiskMedium, OpenError>) -> DiskMedium {
 }
 
 /// A log with the smallest segments, and the state that its records make.
-struct World {
+struct FolderBuilder {
     log: Log,
     shard: Shard,
     next: BTreeMap<TopicPartition, i64>,
@@ -82,8 +82,8 @@ fn applied(at: Appended) -> Applied {
     Applied { position: at.position, payload: at.payload.unwrap_or(at.position) }
 }
 
-impl World {
-    fn open(folder: &Path) -> World {
+impl FolderBuilder {
+    fn open(folder: &Path) -> FolderBuilder {
         let options =
             Options { segment_size: 64 << 10, threads: false, log_id: Some(0x1234), ..Options::disk() };
         let medium = Arc::new(until_free(|| DiskMedium::open(folder)));
@@ -93,7 +93,7 @@ impl World {
             Replayed::Entry(at, record) => shard.apply(applied(at), &record),
         });
         let next = shard.partitions().iter().map(|(at, partition)| (at, partition.next_offset().0)).collect();
-        World { log: opened.unwrap().log, shard, next, time: NOON }
+        FolderBuilder { log: opened.unwrap().log, shard, next, time: NOON }
     }
 
     fn append(&mut self, record: LogRecord) {
@@ -105,7 +105,7 @@ impl World {
         self.log.flush().unwrap();
     }
 
-    /// A batch of so many records, whose values tell where they are.
+    /// Appends a batch of records whose values are their partition and offset.
     fn batch(&mut self, at: TopicPartition, records: i64, codec: Compression, producer: Option<i64>) {
         let base = *self.next.get(&at).unwrap_or(&0);
         self.time += 1000;
@@ -150,7 +150,7 @@ impl World {
     }
 
     fn topic(&mut self, id: TopicId, name: &str, partitions: i32) {
-        // The records are of long ago, and should stay.
+        // The records are old, and retention must not delete them.
         let configs = vec![("retention.ms".to_owned(), "-1".to_owned())];
         let (name, at) = (name.to_owned(), Millis(self.time));
         self.append(LogRecord::Catalog(CatalogRecord::TopicCreated(TopicCreated {
@@ -162,7 +162,7 @@ impl World {
         })));
     }
 
-    /// A committed transaction of one record on orders-0.
+    /// Appends a committed transaction of one record on orders-0.
     fn transaction(&mut self) {
         let at = partition(ORDERS, 0);
         let mut state = TransactionState {
@@ -212,7 +212,7 @@ impl World {
         })));
     }
 
-    /// Everything that is in the log goes into a run.
+    /// Writes everything in the log into a run.
     fn rewrite(&mut self) {
         self.flush();
         let (runs, reader) = (self.log.runs(), self.log.reader());
@@ -266,19 +266,19 @@ pub(crate) fn value(at: TopicPartition, offset: i64) -> String {
     format!("{name}-{}@{offset}", at.partition)
 }
 
-/// Makes a folder: two topics, so many rounds of batches in them, a transaction and a commit in each, two snapshots on
-/// the way, and after the third and every fourth behind it a run with all that there was.
+/// Builds a folder: two topics, and in each round batches, a transaction and an offset commit. There are two snapshots, and a run with
+/// everything so far after the third round and every fourth round after it.
 pub(crate) fn make(folder: &Path, rounds: u32) {
     make_as(folder, rounds, true);
 }
 
-/// The same without a run.
+/// As [`make`], without runs.
 pub(crate) fn make_without_runs(folder: &Path, rounds: u32) {
     make_as(folder, rounds, false);
 }
 
 fn make_as(folder: &Path, rounds: u32, runs: bool) {
-    let mut world = World::open(folder);
+    let mut world = FolderBuilder::open(folder);
     let cluster_id = "AAAAAAAAAAAAAAAAAAAAAA".to_owned();
     world.append(LogRecord::Catalog(CatalogRecord::ClusterCreated(ClusterCreated { cluster_id })));
     world.topic(LETTERS, "letters", 2);
@@ -300,7 +300,7 @@ fn make_as(folder: &Path, rounds: u32, runs: bool) {
         }
         if round % 3 == 0 {
             world.log.close().unwrap();
-            world = World::open(folder);
+            world = FolderBuilder::open(folder);
         }
     }
     world.log.close().unwrap();
@@ -315,7 +315,7 @@ pub(crate) struct Extent {
     pub(crate) entries: u32,
 }
 
-/// Every group of a whole log.
+/// The groups of an undamaged log.
 pub(crate) fn extents(folder: &Path) -> Vec<Extent> {
     let folder = Folder::open(Arc::new(until_free(|| DiskMedium::open_to_read(folder)))).unwrap();
     let geometry = folder.identity().geometry;
@@ -335,7 +335,7 @@ pub(crate) fn extents(folder: &Path) -> Vec<Extent> {
     found
 }
 
-/// Turns a bit of a file around.
+/// Flips a bit of a file.
 pub(crate) fn flip(folder: &Path, file: &str, at: u64) {
     let file = fs::OpenOptions::new().read(true).write(true).open(folder.join(file)).unwrap();
     let mut byte = [0];
@@ -343,7 +343,7 @@ pub(crate) fn flip(folder: &Path, file: &str, at: u64) {
     file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
 }
 
-/// Every file but the lock, with its bytes.
+/// The bytes of every file except the lock.
 pub(crate) fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let files = files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()));

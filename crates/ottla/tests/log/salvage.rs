@@ -1,4 +1,4 @@
-//! `ottla log salvage`: what it says is lost is what is missing, and everything else is served where it was.
+//! `ottla log salvage`: the offsets that it reports as lost are missing, and all others are served unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,12 +10,12 @@ use ottla_client::{Client, Consumer, Isolation, Producer, ProducerOptions, Recor
 use serde_json::Value;
 
 use super::folder::{
-    Ended, LETTERS, ORDERS, contents, copy, extents, flip, make, make_without_runs, ottla_log, partition,
-    value,
+    CommandResult, LETTERS, ORDERS, contents, copy, extents, flip, make, make_without_runs, ottla_log,
+    partition, value,
 };
 
 const ROUNDS: u32 = 8;
-/// Topic, partition, and whether a marker stands at an offset.
+/// Topic and partition.
 type Place = (&'static str, i32);
 
 /// Every offset that has a record.
@@ -29,7 +29,7 @@ fn made() -> BTreeMap<Place, Vec<i64>> {
     ])
 }
 
-/// What a broker on the folder serves, by partition; each record must be what was written at its offset.
+/// The offsets that a broker on the folder serves, by partition. Each record must be the one written at its offset.
 async fn served(folder: &Path) -> BTreeMap<Place, Vec<i64>> {
     let broker = Broker::on_folder(folder).start().unwrap();
     let client = Client::connect(&broker.address().to_string()).await.unwrap();
@@ -52,7 +52,7 @@ async fn served(folder: &Path) -> BTreeMap<Place, Vec<i64>> {
         }
         found.insert(place, offsets);
     }
-    // What is written next takes an offset that no record had.
+    // The next record takes an offset that no record had.
     let mut producer = Producer::start(client, ProducerOptions::default()).await.unwrap();
     for ((topic, number), offsets) in made() {
         let record = Record { value: Some("new".into()), ..Default::default() };
@@ -64,7 +64,7 @@ async fn served(folder: &Path) -> BTreeMap<Place, Vec<i64>> {
     found
 }
 
-/// What is reported lost, by partition.
+/// The offsets reported as lost, by partition.
 fn lost(report: &Value) -> BTreeMap<(String, i64), BTreeSet<i64>> {
     let mut found = BTreeMap::new();
     for one in report["lost"].as_array().unwrap() {
@@ -77,8 +77,8 @@ fn lost(report: &Value) -> BTreeMap<(String, i64), BTreeSet<i64>> {
     found
 }
 
-/// Salvages a folder and holds the report against what the new one serves.
-async fn check(folder: &Path, what: &str) -> (Ended, BTreeMap<(String, i64), BTreeSet<i64>>) {
+/// Salvages a folder and compares the report with what the new folder serves.
+async fn check(folder: &Path, what: &str) -> (CommandResult, BTreeMap<(String, i64), BTreeSet<i64>>) {
     let before = contents(folder);
     let new = tempfile::tempdir().unwrap();
     let to = new.path().join("new");

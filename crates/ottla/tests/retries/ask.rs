@@ -1,6 +1,6 @@
-//! The requests, each in a place of its own: a transactional id, a topic and a group that nobody else uses.
+//! The requests. Each has its own fixture: a transactional id, a topic and a group that no other request uses.
 
-use crate::peer::Peer;
+use crate::peer::Connection;
 use bytes::Bytes;
 use ottla_wire::batch::{BatchBuilder, NewRecord};
 use ottla_wire::codec::Compression;
@@ -25,9 +25,9 @@ pub(crate) type Owner = (i64, i16);
 /// The timestamp of every record.
 pub(crate) const TIME: i64 = 1_700_000_000_000;
 
-/// What is asked.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum RequestKind {
     InitNone,
     InitPair,
     AddPartitions,
@@ -41,9 +41,9 @@ pub(crate) enum What {
     Marker,
 }
 
-/// Where a request works: a partition, a transactional id and a group.
+/// The partition, transactional id and group of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Fixture {
     pub(crate) id: Text,
     pub(crate) group: Text,
     pub(crate) topic: Text,
@@ -57,22 +57,22 @@ pub(crate) struct Place {
 
 /// A request, the same each time it is sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(crate) what: What,
+pub(crate) struct RequestCase {
+    pub(crate) what: RequestKind,
     pub(crate) version: i16,
-    pub(crate) place: Place,
+    pub(crate) place: Fixture,
     pub(crate) owner: Owner,
 }
 
-impl Place {
+impl Fixture {
     /// A new topic of two partitions; id and group have its name.
-    pub(crate) async fn create(peer: &mut Peer, name: &str) -> Place {
+    pub(crate) async fn create(peer: &mut Connection, name: &str) -> Fixture {
         let name = Text::from(name);
         let topic = CreatableTopic {
             name: name.clone(),
             num_partitions: 2,
             replication_factor: 1,
-            // The records' time is long ago.
+            // The records are old.
             configs: vec![CreatableTopicConfig {
                 name: "retention.ms".into(),
                 value: Some("-1".into()),
@@ -83,7 +83,7 @@ impl Place {
         let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 1000, ..Default::default() };
         let response = peer.call(&request, 7).await;
         assert_eq!(response.topics[0].error_code, 0);
-        Place {
+        Fixture {
             id: name.clone(),
             group: name.clone(),
             topic: name,
@@ -94,50 +94,55 @@ impl Place {
         }
     }
 
-    /// What comes before the request: nothing, or the transaction that it works in, begun as its version has it.
-    pub(crate) async fn prepare(&self, peer: &mut Peer, what: What, version: i16) -> Owner {
+    /// Prepares for the request: begins the transaction that it belongs to, if any, as clients of its version do.
+    pub(crate) async fn prepare(&self, peer: &mut Connection, what: RequestKind, version: i16) -> Owner {
         let owner = self.init(peer, None).await;
         match what {
-            What::InitNone | What::InitPair | What::AddPartitions | What::AddOffsets => {}
-            What::ProducePlain | What::AbortNothing => {}
-            What::Stage if version >= 5 => {}
-            What::Stage => self.add_offsets(peer, owner).await,
-            What::Produce if version >= 12 => {}
-            What::Produce => self.add(peer, owner).await,
-            What::Commit | What::Abort | What::Marker => self.begin(peer, owner, version).await,
+            RequestKind::InitNone
+            | RequestKind::InitPair
+            | RequestKind::AddPartitions
+            | RequestKind::AddOffsets => {}
+            RequestKind::ProducePlain | RequestKind::AbortNothing => {}
+            RequestKind::Stage if version >= 5 => {}
+            RequestKind::Stage => self.add_offsets(peer, owner).await,
+            RequestKind::Produce if version >= 12 => {}
+            RequestKind::Produce => self.add(peer, owner).await,
+            RequestKind::Commit | RequestKind::Abort | RequestKind::Marker => {
+                self.begin(peer, owner, version).await
+            }
         }
         owner
     }
 
-    pub(crate) async fn init(&self, peer: &mut Peer, given: Option<Owner>) -> Owner {
+    pub(crate) async fn init(&self, peer: &mut Connection, given: Option<Owner>) -> Owner {
         let response = peer.call(&self.init_request(given), 5).await;
         assert_eq!(response.error_code, 0);
         (response.producer_id, response.producer_epoch)
     }
 
-    async fn add(&self, peer: &mut Peer, owner: Owner) {
+    async fn add(&self, peer: &mut Connection, owner: Owner) {
         let response = peer.call(&self.add_request(owner, 3), 3).await;
         assert_eq!(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, 0);
     }
 
-    async fn add_offsets(&self, peer: &mut Peer, owner: Owner) {
+    async fn add_offsets(&self, peer: &mut Connection, owner: Owner) {
         assert_eq!(peer.call(&self.add_offsets_request(owner), 3).await.error_code, 0);
     }
 
-    pub(crate) async fn produce(&self, peer: &mut Peer, owner: Owner, version: i16) {
+    pub(crate) async fn produce(&self, peer: &mut Connection, owner: Owner, version: i16) {
         let response = peer.call(&self.produce_request(owner, true, version), version).await;
         assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
     }
 
-    /// Ends the transaction by the rules of version 2; the next owner.
-    pub(crate) async fn end(&self, peer: &mut Peer, owner: Owner, committed: bool) -> Owner {
+    /// Ends the transaction by the rules of version 2; returns the next owner.
+    pub(crate) async fn end(&self, peer: &mut Connection, owner: Owner, committed: bool) -> Owner {
         let response = peer.call(&self.end_request(owner, committed), 5).await;
         assert_eq!(response.error_code, 0, "{} {owner:?}", self.topic);
         (response.producer_id, response.producer_epoch)
     }
 
     /// Begins a transaction with partition and group, as clients of this version of EndTxn do.
-    pub(crate) async fn begin(&self, peer: &mut Peer, owner: Owner, version: i16) {
+    pub(crate) async fn begin(&self, peer: &mut Connection, owner: Owner, version: i16) {
         if version < 5 {
             self.add(peer, owner).await;
             self.add_offsets(peer, owner).await;
@@ -148,8 +153,8 @@ impl Place {
         assert_eq!(response.topics[0].partitions[0].error_code, 0);
     }
 
-    /// A transaction of version 2 from begin to end; the next owner.
-    pub(crate) async fn transaction(&self, peer: &mut Peer, owner: Owner, committed: bool) -> Owner {
+    /// Runs a whole transaction of version 2; returns the next owner.
+    pub(crate) async fn transaction(&self, peer: &mut Connection, owner: Owner, committed: bool) -> Owner {
         self.begin(peer, owner, 5).await;
         self.end(peer, owner, committed).await
     }
@@ -282,48 +287,52 @@ fn batch(owner: Owner, sequence: i32, transactional: bool) -> Bytes {
     builder.build().unwrap()
 }
 
-impl Ask {
-    /// Sends it; the whole answer, which must be a success.
-    pub(crate) async fn send(&self, peer: &mut Peer) -> String {
-        let Ask { what, version, place, owner } = self;
+impl RequestCase {
+    /// Sends the request; returns the whole response, which must be a success.
+    pub(crate) async fn send(&self, peer: &mut Connection) -> String {
+        let RequestCase { what, version, place, owner } = self;
         let (version, owner) = (*version, *owner);
         let answer = match what {
-            What::InitNone => said(peer.call(&place.init_request(None), version).await),
-            What::InitPair => said(peer.call(&place.init_request(Some(owner)), version).await),
-            What::AddPartitions => said(peer.call(&place.add_request(owner, version), version).await),
-            What::AddOffsets => said(peer.call(&place.add_offsets_request(owner), version).await),
-            What::Stage => said(peer.call(&place.stage(owner, version), version).await),
-            What::Produce => said(peer.call(&place.produce_request(owner, true, version), version).await),
-            What::ProducePlain => {
+            RequestKind::InitNone => said(peer.call(&place.init_request(None), version).await),
+            RequestKind::InitPair => said(peer.call(&place.init_request(Some(owner)), version).await),
+            RequestKind::AddPartitions => said(peer.call(&place.add_request(owner, version), version).await),
+            RequestKind::AddOffsets => said(peer.call(&place.add_offsets_request(owner), version).await),
+            RequestKind::Stage => said(peer.call(&place.stage(owner, version), version).await),
+            RequestKind::Produce => {
+                said(peer.call(&place.produce_request(owner, true, version), version).await)
+            }
+            RequestKind::ProducePlain => {
                 said(peer.call(&place.produce_request(owner, false, version), version).await)
             }
-            What::Commit => said(peer.call(&place.end_request(owner, true), version).await),
-            What::Abort | What::AbortNothing => {
+            RequestKind::Commit => said(peer.call(&place.end_request(owner, true), version).await),
+            RequestKind::Abort | RequestKind::AbortNothing => {
                 said(peer.call(&place.end_request(owner, false), version).await)
             }
-            What::Marker => said(peer.call(&place.marker_request(owner, version), version).await),
+            RequestKind::Marker => said(peer.call(&place.marker_request(owner, version), version).await),
         };
         assert!(answer.contains("error_code: 0"), "{self:?}: {answer}");
         answer
     }
 
-    /// The client goes on: what is open commits, then a transaction begins and commits, by the owner that was last
-    /// named.
-    pub(crate) async fn finish(&self, peer: &mut Peer, answer: &str) {
+    /// Continues as a client does: commits the open transaction, then runs another, with the owner named last.
+    pub(crate) async fn finish(&self, peer: &mut Connection, answer: &str) {
         let owner = match self.what {
-            What::Marker => return,
-            What::AddPartitions | What::AddOffsets | What::Stage | What::Produce => {
-                self.place.end(peer, self.owner, true).await
+            RequestKind::Marker => return,
+            RequestKind::AddPartitions
+            | RequestKind::AddOffsets
+            | RequestKind::Stage
+            | RequestKind::Produce => self.place.end(peer, self.owner, true).await,
+            RequestKind::InitNone | RequestKind::InitPair => named(answer),
+            RequestKind::Commit | RequestKind::Abort | RequestKind::AbortNothing if self.version >= 5 => {
+                named(answer)
             }
-            What::InitNone | What::InitPair => named(answer),
-            What::Commit | What::Abort | What::AbortNothing if self.version >= 5 => named(answer),
-            What::Commit | What::Abort | What::AbortNothing => self.owner,
-            What::ProducePlain => return,
+            RequestKind::Commit | RequestKind::Abort | RequestKind::AbortNothing => self.owner,
+            RequestKind::ProducePlain => return,
         };
         let state = self.place.state(peer).await;
-        let committed = matches!(self.what, What::Stage | What::Commit);
+        let committed = matches!(self.what, RequestKind::Stage | RequestKind::Commit);
         assert_eq!(state.offset, committed.then_some(17), "{self:?}");
-        // At versions 0 and 1 the sequence numbers run on.
+        // At versions 0 and 1 the sequence numbers continue.
         if owner.1 > self.owner.1 || owner.0 != self.owner.0 {
             self.place.produce(peer, owner, 12).await;
             self.place.end(peer, owner, true).await;
@@ -335,7 +344,7 @@ fn said(response: impl std::fmt::Debug) -> String {
     format!("{response:?}")
 }
 
-/// The owner that an answer names.
+/// The owner in a response.
 fn named(answer: &str) -> Owner {
     let number = |field: &str| {
         let rest = answer.split(&format!("{field}: ")).nth(1).unwrap();

@@ -1,5 +1,4 @@
-//! A network that delivers old requests again, at any later time, while a client of version 2 goes on with its next
-//! transactions.
+//! A network that delivers old requests again later, while a client of version 2 continues with its next transactions.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +9,7 @@ use ottla_wire::ApiKey;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is delivered again.
+/// The APIs that are delivered again.
 const REPEATED: [ApiKey; 5] = [
     ApiKey::PRODUCE,
     ApiKey::END_TXN,
@@ -21,15 +20,20 @@ const REPEATED: [ApiKey; 5] = [
 
 const ROUNDS: usize = 40;
 
-/// Every request that may come again, and how many did.
+/// The requests that can be delivered again, and how many were.
 #[derive(Default)]
-struct Old {
+struct OldRequests {
     frames: Vec<Vec<u8>>,
     delivered: usize,
 }
 
-/// Carries one connection, and delivers an old request before each new one. Which one goes through all ages in turn.
-async fn carry(mut client: TcpStream, mut broker: TcpStream, mut late: TcpStream, old: Arc<Mutex<Old>>) {
+/// Relays one connection, and delivers an old request before each new one: each age in turn.
+async fn carry(
+    mut client: TcpStream,
+    mut broker: TcpStream,
+    mut late: TcpStream,
+    old: Arc<Mutex<OldRequests>>,
+) {
     while let Some(request) = frame(&mut client).await {
         let again = {
             let mut old = old.lock().unwrap();
@@ -56,7 +60,7 @@ async fn t_102_t_104_old_requests_that_come_again_change_nothing_at_version_2() 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let broker = Broker::in_memory().advertise(&address).set("num.partitions", "3").start().unwrap();
-    let (behind, old) = (broker.address(), Arc::<Mutex<Old>>::default());
+    let (behind, old) = (broker.address(), Arc::<Mutex<OldRequests>>::default());
     let kept = old.clone();
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {

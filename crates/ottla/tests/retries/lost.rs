@@ -1,4 +1,4 @@
-//! The client when answers get lost: a proxy before the broker carries requests out, and then cuts the connection.
+//! The client when responses are lost: a proxy lets the broker serve a request, and then cuts the connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,11 +10,11 @@ use ottla_wire::ApiKey;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-/// The APIs whose answers get lost, every second time.
+/// The APIs of which every second response is lost.
 const LOST: [ApiKey; 4] =
     [ApiKey::PRODUCE, ApiKey::END_TXN, ApiKey::INIT_PRODUCER_ID, ApiKey::TXN_OFFSET_COMMIT];
 
-/// Carries one connection's requests to the broker and back, one at a time, until an answer is due to get lost.
+/// Relays the requests of one connection one at a time, until a response is to be lost.
 async fn carry(mut client: TcpStream, mut broker: TcpStream, asked: Arc<AtomicUsize>) {
     while let Some(request) = frame(&mut client).await {
         let key = ApiKey(i16::from_be_bytes([request[4], request[5]]));
@@ -28,7 +28,7 @@ async fn carry(mut client: TcpStream, mut broker: TcpStream, asked: Arc<AtomicUs
     }
 }
 
-/// A broker behind such a proxy, and the count of requests whose answers may get lost.
+/// A broker behind such a proxy, and the count of requests whose responses can be lost.
 async fn broker_that_loses_answers() -> (Broker, String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -1,6 +1,6 @@
-//! Every request that works in a transaction, at every version: its answer gets lost, the broker is perhaps started
-//! again, and the client sends it again. It is answered the same, or as the rule for it says, and the second one
-//! changes nothing.
+//! Retries of every request of a transaction, at every version: the response is lost, the broker restarts in some cases, and the
+//! client sends the request again. The second response equals the first, or is what the rule says, and the second request changes
+//! nothing.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
@@ -14,46 +14,46 @@ mod peer;
 mod state;
 mod table;
 
-use ask::{Ask, Place, What};
+use ask::{Fixture, RequestCase, RequestKind};
 use ottla::Broker;
-use peer::Peer;
+use peer::Connection;
 
-/// What the second of two equal requests is answered.
+/// The response to the second of two equal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Again {
-    /// The very same.
+enum RepeatedAnswer {
+    /// Equal to the first.
     Same,
-    /// A new owner took over from a new owner (T-30): the epoch goes up once more.
+    /// The epoch is one higher (T-30).
     NextEpoch,
-    /// A duplicate carries its original's timestamp (T-41), all else being the same.
+    /// Equal except for the timestamp, which is that of the original (T-41).
     Original,
-    /// A marker of versions 0 and 1 is written once more (T-236).
+    /// A marker of versions 0 and 1 is written again (T-236).
     OneMoreMarker,
 }
 
-/// The APIs with all their versions, and what the rules say of a repetition.
-fn cases() -> Vec<(What, std::ops::RangeInclusive<i16>, Again)> {
+/// The APIs with all their versions, and the response to a retry.
+fn cases() -> Vec<(RequestKind, std::ops::RangeInclusive<i16>, RepeatedAnswer)> {
     vec![
-        (What::InitNone, 0..=5, Again::NextEpoch),
-        (What::InitPair, 3..=5, Again::Same),
-        (What::AddPartitions, 0..=5, Again::Same),
-        (What::AddOffsets, 0..=4, Again::Same),
-        (What::Stage, 0..=6, Again::Same),
-        (What::Produce, 3..=13, Again::Original),
-        (What::ProducePlain, 3..=13, Again::Original),
-        (What::Commit, 0..=5, Again::Same),
-        (What::Abort, 0..=5, Again::Same),
-        (What::AbortNothing, 5..=5, Again::Same),
-        (What::Marker, 1..=1, Again::OneMoreMarker),
-        (What::Marker, 2..=2, Again::Same),
+        (RequestKind::InitNone, 0..=5, RepeatedAnswer::NextEpoch),
+        (RequestKind::InitPair, 3..=5, RepeatedAnswer::Same),
+        (RequestKind::AddPartitions, 0..=5, RepeatedAnswer::Same),
+        (RequestKind::AddOffsets, 0..=4, RepeatedAnswer::Same),
+        (RequestKind::Stage, 0..=6, RepeatedAnswer::Same),
+        (RequestKind::Produce, 3..=13, RepeatedAnswer::Original),
+        (RequestKind::ProducePlain, 3..=13, RepeatedAnswer::Original),
+        (RequestKind::Commit, 0..=5, RepeatedAnswer::Same),
+        (RequestKind::Abort, 0..=5, RepeatedAnswer::Same),
+        (RequestKind::AbortNothing, 5..=5, RepeatedAnswer::Same),
+        (RequestKind::Marker, 1..=1, RepeatedAnswer::OneMoreMarker),
+        (RequestKind::Marker, 2..=2, RepeatedAnswer::Same),
     ]
 }
 
-/// One request on its way: before, once answered, and what the answer was.
+/// A request, the state before it and after it, and its first response.
 struct Case {
-    ask: Ask,
-    again: Again,
-    /// What the first answer said; the client never saw it.
+    ask: RequestCase,
+    again: RepeatedAnswer,
+    /// The first response, which the client did not receive.
     lost: String,
 }
 
@@ -61,12 +61,12 @@ async fn lose_answers(broker: &Broker) -> Vec<Case> {
     let mut out = Vec::new();
     for (what, versions, again) in cases() {
         for version in versions {
-            let mut peer = Peer::connect(broker).await;
-            let place = Place::create(&mut peer, &format!("{what:?}-{version}").to_lowercase()).await;
+            let mut peer = Connection::connect(broker).await;
+            let place = Fixture::create(&mut peer, &format!("{what:?}-{version}").to_lowercase()).await;
             let owner = place.prepare(&mut peer, what, version).await;
-            let ask = Ask { what, version, place, owner };
+            let ask = RequestCase { what, version, place, owner };
             let lost = ask.send(&mut peer).await;
-            // The connection ends here, and with it what the client could have learned.
+            // The connection is closed, so the client has no response.
             out.push(Case { ask, again, lost });
         }
     }
@@ -76,26 +76,26 @@ async fn lose_answers(broker: &Broker) -> Vec<Case> {
 async fn ask_again(broker: &Broker, case: &Case) {
     let Case { ask, again, lost } = case;
     let name = format!("{:?} version {}", ask.what, ask.version);
-    let mut peer = Peer::connect(broker).await;
+    let mut peer = Connection::connect(broker).await;
     let before = ask.place.state(&mut peer).await;
     let answer = ask.send(&mut peer).await;
     let after = ask.place.state(&mut peer).await;
     match again {
-        Again::Same => {
+        RepeatedAnswer::Same => {
             assert_eq!((&answer, &after), (lost, &before), "{name}");
         }
-        Again::Original => {
+        RepeatedAnswer::Original => {
             let original =
                 lost.replace("log_append_time_ms: -1", &format!("log_append_time_ms: {}", ask::TIME));
             assert_ne!(&original, lost, "{name}: the answer has a timestamp");
             assert_eq!((&answer, &after), (&original, &before), "{name}");
         }
-        Again::NextEpoch => {
+        RepeatedAnswer::NextEpoch => {
             let next = lost.replace("producer_epoch: 1,", "producer_epoch: 2,");
             assert_ne!(&next, lost, "{name}: the answer has an epoch");
             assert_eq!(answer, next, "{name}");
         }
-        Again::OneMoreMarker => {
+        RepeatedAnswer::OneMoreMarker => {
             assert_eq!(&answer, lost, "{name}");
             assert_eq!(after.ends.map(|end| end - 1), before.ends, "{name}");
         }

@@ -1,4 +1,4 @@
-//! What the proxies before a broker have in common, and the client that works through them.
+//! Code that the proxies before a broker share, and the client that works through them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) async fn exchange(broker: &mut TcpStream, request: &[u8]) -> Option<V
     frame(broker).await
 }
 
-/// Rounds of one transaction each: data in three partitions and an offset; every third is aborted.
+/// Runs transactions: data in three partitions and an offset; every third is aborted.
 pub(crate) async fn transact(client: &Client, rounds: usize) {
     let options = ProducerOptions { transactional_id: Some("x".to_owned()), ..Default::default() };
     let mut producer = Producer::start(client.clone(), options).await.unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn records(round: usize) -> Vec<Record> {
     (0..9).map(record).collect()
 }
 
-/// All values that a reader sees, sorted.
+/// All values that a consumer reads, sorted.
 pub(crate) async fn values(client: &Client, isolation: Isolation) -> Vec<String> {
     let mut consumer = Consumer::new(client, isolation);
     (0..3).for_each(|partition| consumer.assign("t", partition, 0));

@@ -1,4 +1,4 @@
-//! A connection that speaks in typed requests.
+//! A connection for typed requests.
 
 use ottla::Broker;
 use ottla_wire::messages::Request;
@@ -6,19 +6,19 @@ use ottla_wire::{Message, Text, frame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-pub(crate) struct Peer {
+pub(crate) struct Connection {
     stream: TcpStream,
     asked: i32,
 }
 
-impl Peer {
-    pub(crate) async fn connect(broker: &Broker) -> Peer {
-        Peer::to(&broker.address().to_string()).await
+impl Connection {
+    pub(crate) async fn connect(broker: &Broker) -> Connection {
+        Connection::to(&broker.address().to_string()).await
     }
 
     /// A connection to any broker.
-    pub(crate) async fn to(address: &str) -> Peer {
-        Peer { stream: TcpStream::connect(address).await.unwrap(), asked: 0 }
+    pub(crate) async fn to(address: &str) -> Connection {
+        Connection { stream: TcpStream::connect(address).await.unwrap(), asked: 0 }
     }
 
     /// Sends a request and waits for its response.

@@ -1,7 +1,7 @@
-//! What can be seen of a place from outside.
+//! The state of a fixture as clients see it.
 
-use crate::ask::Place;
-use crate::peer::Peer;
+use crate::ask::Fixture;
+use crate::peer::Connection;
 use ottla_wire::messages::describe_producers_request::TopicRequest;
 use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use ottla_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
@@ -9,20 +9,20 @@ use ottla_wire::messages::{
     DescribeProducersRequest, DescribeTransactionsRequest, ListOffsetsRequest, OffsetFetchRequest,
 };
 
-/// What DescribeTransactions, DescribeProducers, ListOffsets and OffsetFetch say.
+/// The responses of DescribeTransactions, DescribeProducers, ListOffsets and OffsetFetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     transaction: String,
     producers: String,
-    /// The ends of what is durable and of what is decided.
+    /// High watermark and last stable offset.
     pub(crate) ends: [i64; 2],
-    /// The committed offset; what is staged shows in `offsets`.
+    /// The committed offset.
     pub(crate) offset: Option<i64>,
     offsets: String,
 }
 
-impl Place {
-    pub(crate) async fn state(&self, peer: &mut Peer) -> State {
+impl Fixture {
+    pub(crate) async fn state(&self, peer: &mut Connection) -> State {
         let ask =
             DescribeTransactionsRequest { transactional_ids: vec![self.id.clone()], ..Default::default() };
         let transaction = format!("{:?}", peer.call(&ask, 0).await);
@@ -38,7 +38,7 @@ impl Place {
         State { transaction, producers, ends, offset, offsets }
     }
 
-    async fn end_of(&self, peer: &mut Peer, isolation_level: i8) -> i64 {
+    async fn end_of(&self, peer: &mut Connection, isolation_level: i8) -> i64 {
         let partition = ListOffsetsPartition { partition_index: 0, timestamp: -1, ..Default::default() };
         let topic =
             ListOffsetsTopic { name: self.topic.clone(), partitions: vec![partition], ..Default::default() };
@@ -47,7 +47,7 @@ impl Place {
         peer.call(&ask, 7).await.topics[0].partitions[0].offset
     }
 
-    async fn offsets(&self, peer: &mut Peer) -> (Option<i64>, String) {
+    async fn offsets(&self, peer: &mut Connection) -> (Option<i64>, String) {
         let ask = |require_stable| {
             let topic = OffsetFetchRequestTopics {
                 name: self.topic.clone(),

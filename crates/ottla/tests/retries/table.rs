@@ -1,11 +1,10 @@
-//! The table of a transactional id's states and events (crates/core/tests/states/transaction.txt) over a connection: at
-//! every version of each request the code that stands for the answer, and the state that DescribeTransactions shows
-//! afterwards.
+//! The table of states and events of a transactional id (crates/core/tests/states/transaction.txt), tested over a connection: the error
+//! code of each request at every version, and the state that DescribeTransactions returns after it.
 //!
-//! Left out are states and events that no request makes: expiry, an administrator's abort, the passing of time.
+//! States and events without a request are left out: expiry, an abort by an administrator, time.
 
-use crate::ask::{Owner, Place};
-use crate::peer::Peer;
+use crate::ask::{Fixture, Owner};
+use crate::peer::Connection;
 use ottla::Broker;
 use ottla_wire::messages::{AddPartitionsToTxnRequest, DescribeTransactionsRequest};
 use ottla_wire::{ErrorCode, Text};
@@ -13,13 +12,13 @@ use std::ops::RangeInclusive;
 
 const TABLE: &str = include_str!("../../../core/tests/states/transaction.txt");
 
-/// The states that requests make; `T` takes a timeout of a millisecond.
+/// The states that requests can reach; `T` has a timeout of a millisecond.
 const STATES: [&str; 11] = ["-", "E", "E*", "O", "O*", "C", "C*", "A", "A*", "T", "F"];
 
 /// The owner's epoch in every state, if there is an owner.
 const EPOCH: i16 = 2;
 
-/// A row's event: what is asked, and who asks.
+/// The event of a row: the request, and its sender.
 struct Event<'a> {
     what: Vec<&'a str>,
     who: &'a str,
@@ -90,18 +89,19 @@ fn code(event: &Event, word: &str, version: i16) -> ErrorCode {
 }
 
 /// A transactional id in a state.
-struct Scene {
-    place: Place,
+struct TransactionFixture {
+    place: Fixture,
     owner: Owner,
     /// The sequence number that partition 0 expects of the owner.
     next: i32,
 }
 
-impl Scene {
-    async fn reach(peer: &mut Peer, place: &Place, state: &str, id: &str) -> Scene {
-        let mut place = Place { id: Text::from(id), group: Text::from(format!("{id}-in")), ..place.clone() };
+impl TransactionFixture {
+    async fn reach(peer: &mut Connection, place: &Fixture, state: &str, id: &str) -> TransactionFixture {
+        let mut place =
+            Fixture { id: Text::from(id), group: Text::from(format!("{id}-in")), ..place.clone() };
         if state == "-" {
-            return Scene { place, owner: (1 << 40, EPOCH), next: 0 };
+            return TransactionFixture { place, owner: (1 << 40, EPOCH), next: 0 };
         }
         place.init(peer, None).await;
         if state == "T" {
@@ -127,7 +127,7 @@ impl Scene {
             other => panic!("no state {other}"),
         };
         place.timeout = 60_000;
-        let mut scene = Scene { place, owner, next };
+        let mut scene = TransactionFixture { place, owner, next };
         match state {
             "O" | "C" | "A" => scene.place.begin(peer, owner, 4).await,
             "O*" => scene.place.begin(peer, owner, 5).await,
@@ -141,7 +141,7 @@ impl Scene {
         scene
     }
 
-    /// The asker's producer id and epoch.
+    /// Producer id and epoch of the sender.
     fn pair(&self, who: &str) -> Owner {
         let (id, epoch) = self.owner;
         match who {
@@ -153,8 +153,13 @@ impl Scene {
         }
     }
 
-    /// Sends the event's request; the code, and the pair that InitProducerId and EndTxn answer.
-    async fn ask(&self, peer: &mut Peer, event: &Event<'_>, version: i16) -> (ErrorCode, Option<Owner>) {
+    /// Sends the request of the event; returns the error code, and the producer id and epoch of InitProducerId and EndTxn.
+    async fn ask(
+        &self,
+        peer: &mut Connection,
+        event: &Event<'_>,
+        version: i16,
+    ) -> (ErrorCode, Option<Owner>) {
         let pair = self.pair(event.who);
         let mut place = self.place.clone();
         if event.what.last() == Some(&"out") {
@@ -203,8 +208,8 @@ impl Scene {
     }
 }
 
-/// The state's name, and the owner, as DescribeTransactions shows them.
-async fn describe(peer: &mut Peer, id: &Text) -> (String, Owner) {
+/// The name of the state and the owner, as DescribeTransactions returns them.
+async fn describe(peer: &mut Connection, id: &Text) -> (String, Owner) {
     let ask = DescribeTransactionsRequest { transactional_ids: vec![id.clone()], ..Default::default() };
     let state = peer.call(&ask, 0).await.transaction_states.remove(0);
     (String::from(&state.transaction_state), (state.producer_id, state.producer_epoch))
@@ -219,8 +224,14 @@ fn state_name(code: &str) -> &'static str {
     }
 }
 
-/// Plays a row in a state at a version, and checks the answer, the pair in it, and the state afterwards.
-async fn play(peer: &mut Peer, scene: &Scene, event: &Event<'_>, cell: &str, version: i16) {
+/// Runs a row in a state at a version, and checks the response, the producer id and epoch in it, and the state after it.
+async fn play(
+    peer: &mut Connection,
+    scene: &TransactionFixture,
+    event: &Event<'_>,
+    cell: &str,
+    version: i16,
+) {
     let name = format!("{} {} {version}: {cell}, {}", event.what.join(" "), event.who, scene.place.id);
     let (answer, next) = cell.split_once('>').unwrap_or((cell, ""));
     let (word, bumps) = (answer.trim_end_matches('+'), answer.ends_with('+'));
@@ -244,25 +255,28 @@ async fn play(peer: &mut Peer, scene: &Scene, event: &Event<'_>, cell: &str, ver
 #[tokio::test]
 async fn t_005_t_220_the_table_of_states_at_every_version() {
     let broker = Broker::in_memory().start().unwrap();
-    let mut peer = Peer::connect(&broker).await;
-    let place = Place::create(&mut peer, "t").await;
+    let mut peer = Connection::connect(&broker).await;
+    let place = Fixture::create(&mut peer, "t").await;
     let (rows, mut played, mut scenes) = (rows(), 0, 0);
     for state in STATES {
         let mut scene = None;
         for (event, cells) in &rows {
             let cell = cells.iter().find(|(column, _)| *column == state).unwrap().1;
-            // What is open with a timeout of a millisecond would be gone before it is looked at.
+            // A transaction with a timeout of a millisecond would expire before it is checked.
             if state == "T" && cell.contains(">O") {
                 continue;
             }
             for version in versions(event) {
                 if scene.is_none() {
                     scenes += 1;
-                    scene = Some(Scene::reach(&mut peer, &place, state, &format!("{state}{scenes}")).await);
+                    scene = Some(
+                        TransactionFixture::reach(&mut peer, &place, state, &format!("{state}{scenes}"))
+                            .await,
+                    );
                 }
                 play(&mut peer, scene.as_ref().unwrap(), event, cell, version).await;
                 played += 1;
-                // What changed something needs a scene of its own.
+                // A request that changed something needs a new fixture.
                 if cell.contains('>') || cell == "ok" {
                     scene = None;
                 }
