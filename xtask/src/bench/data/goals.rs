@@ -21,9 +21,9 @@ pub(super) fn table(figures: &Figures) -> String {
 const ELSEWHERE: [(&str, &str, &str, &str); 4] = [
     (
         "G5",
-        "transactions by the limit, 1 and 16 producers",
+        "transactions / limit, 1 and 16 producers",
         "at least 0.6, 0.5",
-        "see Transactions, By the limit",
+        "see Transactions, Compared with the limit",
     ),
     ("G6, G7", "starts and restarts", "20 ms, 10 MiB; 300 ms, 150 MiB; 1.5 raw scans", "see Start"),
     ("G9", "memory under any client", "256 MiB by default", "a test"),
@@ -42,14 +42,20 @@ fn beside_kafka(figures: &Figures) -> Vec<Goal> {
     let fetched = (Side::OttlaDisk, Side::KafkaCache);
     let (rate, least) = (Figure::Megabytes, Bound::AtLeast);
     vec![
-        times("produce 1 KiB, page cache both, times", cells::BATCHES, cached, rate, least(1.3)),
-        times("produce 1 KiB, synced both, times", cells::BATCHES, synced, rate, least(5.0)),
-        times("produce 100 B, page cache both, times", cells::SMALL_RECORDS, cached, rate, least(1.3)),
-        times("produce 100 B, synced both, times", cells::SMALL_RECORDS, synced, rate, least(5.0)),
-        times("p99 at a tenth of Kafka's rate, page cache both", cells::TENTH_CACHED, cached, P99, third()),
-        times("p99 at a tenth of Kafka's rate, synced both", cells::TENTH_SYNCED, synced, P99, third()),
-        times("consume what was just written, times", cells::TAIL, fetched, rate, least(1.3)),
-        times("consume from cached files, times", cells::WARM, fetched, rate, least(1.3)),
+        times("produce 1 KiB / Kafka, both page cache", cells::BATCHES, cached, rate, least(1.3)),
+        times("produce 1 KiB / Kafka, both synced", cells::BATCHES, synced, rate, least(5.0)),
+        times("produce 100 B / Kafka, both page cache", cells::SMALL_RECORDS, cached, rate, least(1.3)),
+        times("produce 100 B / Kafka, both synced", cells::SMALL_RECORDS, synced, rate, least(5.0)),
+        times(
+            "p99 / Kafka at a tenth of its rate, both page cache",
+            cells::TENTH_CACHED,
+            cached,
+            P99,
+            third(),
+        ),
+        times("p99 / Kafka at a tenth of its rate, both synced", cells::TENTH_SYNCED, synced, P99, third()),
+        times("consume what was just written / Kafka", cells::TAIL, fetched, rate, least(1.3)),
+        times("consume from cached files / Kafka", cells::WARM, fetched, rate, least(1.3)),
         partitions(figures, Side::OttlaDisk),
         partitions(figures, Side::OttlaOs),
     ]
@@ -62,7 +68,7 @@ fn third() -> Bound {
 fn partitions(figures: &Figures, side: Side) -> Goal {
     Goal {
         name: "Kafka",
-        what: format!("{}: 10,000 partitions, 2 in 100 active, by 10", side.title()),
+        what: format!("{}: rate with 10,000 partitions, 2 % active / rate with 10", side.title()),
         bound: Bound::AtLeast(0.95),
         value: figures.ratio((cells::MANY, side), (cells::FEW, side), Figure::Requests),
     }
@@ -89,27 +95,21 @@ fn by_the_limit(figures: &Figures) -> Vec<Goal> {
     };
     let beside = |what: &str, cell| Goal {
         name: "G8",
-        what: format!("produce at a third of the limit: {what}, by that of nothing else"),
+        what: format!("produce at a third of the limit: {what} / without that"),
         bound: Bound::AtMost(2.0),
         value: figures.ratio(cell, (cells::ALONE, Side::OttlaDisk), P99),
     };
     vec![
-        share(
-            "G1",
-            "durable produce 1 MiB, 4 in flight, by the limit",
-            cells::LARGE_BATCHES,
-            Side::Sink,
-            0.65,
-        ),
-        share("G2", "durable produce 16 KiB, 5 in flight, by the limit", cells::BATCHES, Side::Sink, 0.6),
-        share("G2", "durable produce 1 KiB, 64 in flight, by the limit", cells::SINGLES, Side::Sink, 0.5),
-        time("G3", "unloaded produce p50 by the limit's", P50, 1.5),
-        time("G3", "unloaded produce p99 by the limit's", P99, 2.0),
-        share("G4", "fetch from the tail's memory by the limit", cells::TAIL, Side::Sink, 0.7),
-        share("G4", "fetch of what is cached by the limit", cells::WARM, Side::SinkFile, 0.7),
-        share("G4", "fetch from the disk by the limit", cells::COLD, Side::SinkCold, 0.8),
-        beside("p99 while a backlog is read off the disk", (cells::BACKLOG, Side::OttlaDisk)),
-        beside("p99 while all is rewritten", (cells::REWRITTEN, Side::OttlaRewrites)),
+        share("G1", "durable produce 1 MiB, 4 in flight / limit", cells::LARGE_BATCHES, Side::Sink, 0.65),
+        share("G2", "durable produce 16 KiB, 5 in flight / limit", cells::BATCHES, Side::Sink, 0.6),
+        share("G2", "durable produce 1 KiB, 64 in flight / limit", cells::SINGLES, Side::Sink, 0.5),
+        time("G3", "unloaded produce, p50 / p50 of the limit", P50, 1.5),
+        time("G3", "unloaded produce, p99 / p99 of the limit", P99, 2.0),
+        share("G4", "fetch from memory / limit", cells::TAIL, Side::Sink, 0.7),
+        share("G4", "fetch from the page cache / limit", cells::WARM, Side::SinkFile, 0.7),
+        share("G4", "fetch from the disk / limit", cells::COLD, Side::SinkCold, 0.8),
+        beside("p99 while a backlog is read from the disk", (cells::BACKLOG, Side::OttlaDisk)),
+        beside("p99 while everything is rewritten", (cells::REWRITTEN, Side::OttlaRewrites)),
         beside(
             "p99 while snapshots of 10,000 partitions are written",
             (cells::SNAPSHOTS, Side::OttlaSnapshots),

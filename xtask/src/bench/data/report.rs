@@ -122,13 +122,13 @@ fn note(shape: Shape) -> Option<&'static str> {
 /// Ottla by the limit and by Apache Kafka, as far as both were measured.
 fn ratios(figures: &Figures, cells: &[Cell]) -> String {
     const COLUMNS: [(&str, Side, Side); 7] = [
-        ("by the synced sink", Side::OttlaDisk, Side::Sink),
-        ("by the sink, cached file", Side::OttlaDisk, Side::SinkFile),
-        ("by the sink, from disk", Side::OttlaDisk, Side::SinkCold),
-        ("times Kafka, synced both", Side::OttlaDisk, Side::KafkaFlush),
-        ("by the sink that keeps nothing", Side::OttlaOs, Side::SinkDiscard),
-        ("times Kafka, page cache both", Side::OttlaOs, Side::KafkaCache),
-        ("times Kafka from the page cache, Ottla synced", Side::OttlaDisk, Side::KafkaCache),
+        ("/ synced sink", Side::OttlaDisk, Side::Sink),
+        ("/ sink, cached file", Side::OttlaDisk, Side::SinkFile),
+        ("/ sink, from disk", Side::OttlaDisk, Side::SinkCold),
+        ("/ Kafka, both synced", Side::OttlaDisk, Side::KafkaFlush),
+        ("/ sink that stores nothing", Side::OttlaOs, Side::SinkDiscard),
+        ("/ Kafka, both page cache", Side::OttlaOs, Side::KafkaCache),
+        ("Ottla synced / Kafka page cache", Side::OttlaDisk, Side::KafkaCache),
     ];
     let ratio =
         |cell: &Cell, ours, theirs, figure| figures.ratio((&cell.name, ours), (&cell.name, theirs), figure);
@@ -191,9 +191,10 @@ fn values(figures: &Figures, cells: &[Cell]) -> String {
 
 /// P6: p99 with something else by p99 without, taken in the same round.
 fn beside(figures: &Figures) -> String {
-    let mut text = "\n| beside | broker | p99 by that of nothing else |\n| --- | --- | ---: |\n".to_owned();
+    let mut text =
+        "\n| meanwhile | broker | p99 / p99 without other work |\n| --- | --- | ---: |\n".to_owned();
     for (what, cell, side, quiet) in [
-        ("a file is read off the same disk", cells::BACKLOG, Side::Sink, Side::Sink),
+        ("a file is read from the same disk", cells::BACKLOG, Side::Sink, Side::Sink),
         ("a backlog is read", cells::BACKLOG, Side::OttlaDisk, Side::OttlaDisk),
         ("a backlog is read", cells::BACKLOG, Side::OttlaOs, Side::OttlaOs),
         ("a backlog is read", cells::BACKLOG, Side::KafkaCache, Side::KafkaCache),

@@ -128,7 +128,7 @@ fn limit(figures: &Figures) -> String {
         return rows;
     }
     format!(
-        "\n### By the limit\n\n\
+        "\n### Compared with the limit\n\n\
          The same frames, sent to a broker that sums up each frame, writes everything that arrived with one direct write into a preallocated file\n\
          and one fdatasync, and sends empty answers. It shows what round trips and the disk allow.\n\n\
          | client, version | producers | records | Ottla, txn/s | whole, ms | limit, txn/s | whole, ms | share |\n\
@@ -139,7 +139,7 @@ fn limit(figures: &Figures) -> String {
 fn goals(figures: &Figures) -> String {
     let goal = |producers, bound| {
         let cell = Cell { client: Client::Raw, version: 2, producers, records: 1 };
-        let what = format!("raw frames, version 2, one record, {producers} producers: rate by the limit");
+        let what = format!("raw frames, version 2, one record, {producers} producers: rate / limit");
         Goal {
             name: "G5",
             what,
