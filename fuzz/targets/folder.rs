@@ -4,9 +4,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use ottla_layout::{peek_group, seal_group};
-use ottla_store::inspect::{Folder, Found, Past};
+use ottla_store::inspect::{Folder, LogItem, SalvageItem};
 use ottla_store::testing::FaultMedium;
-use ottla_store::{Hooks, Log, Medium, OpenError, Options, Replayed};
+use ottla_store::{Callbacks, Log, Medium, OpenError, Options, ReplayItem};
 use ottla_types::record::{GroupRecord, GroupDeleted, LogRecord};
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 static WHOLE: LazyLock<FaultMedium> = LazyLock::new(|| {
     let medium = FaultMedium::new(1);
     for opening in 0..3 {
-        let mut log = Log::open(Arc::new(medium.clone()), options(), Hooks::none(), &mut |_| {}).unwrap().log;
+        let mut log = Log::open(Arc::new(medium.clone()), options(), Callbacks::none(), &mut |_| {}).unwrap().log;
         for number in 0..9 {
             let length = if number % 3 == 0 { 9000 } else { 300 };
             log.append(&record(opening * 10 + number, length)).unwrap();
@@ -100,24 +100,24 @@ fn look(medium: &FaultMedium) {
         Ok(folder) => {
             let mut groups = 0_u64;
             let walked = folder.walk::<OpenError>(&mut |found| {
-                groups += u64::from(matches!(found, Found::Group { .. }));
+                groups += u64::from(matches!(found, LogItem::Group { .. }));
                 Ok(())
             });
             walked.unwrap();
             folder.replay(&mut |one| match one {
-                Past::Replayed(replayed) => past.push(replayed),
-                Past::Damage { from, to } => {
-                    folder.scraps(from, to).unwrap();
+                SalvageItem::Replayed(replayed) => past.push(replayed),
+                SalvageItem::Damage { from, to } => {
+                    folder.fragments(from, to).unwrap();
                     damaged = true;
                 }
-                Past::Unread(_) => damaged = true,
+                SalvageItem::Unreadable(_) => damaged = true,
             })
             .unwrap();
             folder.start(&mut |one| looked.push(one))
         }
     };
-    let mut opened: Vec<Replayed> = Vec::new();
-    let open = Log::open(shared, options(), Hooks::none(), &mut |one| opened.push(one));
+    let mut opened: Vec<ReplayItem> = Vec::new();
+    let open = Log::open(shared, options(), Callbacks::none(), &mut |one| opened.push(one));
     match (start, open) {
         (Ok(_), Ok(_)) => {
             assert!(!damaged, "a start serves what is damaged when it is read past that");
@@ -127,6 +127,6 @@ fn look(medium: &FaultMedium) {
         (Err(look), Err(open)) => assert_eq!(look.to_string(), open.to_string()),
         // Without an identity and data a folder is new.
         (Err(OpenError::Missing { .. }), Ok(_)) => assert!(opened.is_empty()),
-        (look, open) => panic!("a look says {look:?}, opening says {:?}", open.map(|opened| opened.recovered)),
+        (look, open) => panic!("a look says {look:?}, opening says {:?}", open.map(|opened| opened.recovery)),
     }
 }

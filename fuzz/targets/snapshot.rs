@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use ottla_layout::snapshot::{ChunkWriter, SNAPSHOT_FORMAT, SnapshotHeader};
 use ottla_layout::{Geometry, Identity};
-use ottla_store::inspect::{Folder, SnapshotFound};
+use ottla_store::inspect::{Folder, SnapshotItem};
 use ottla_store::{Medium, MemoryMedium, OpenError};
 use std::sync::Arc;
 
@@ -49,11 +49,11 @@ fn read(file: &[u8]) -> (Vec<Vec<u8>>, bool) {
     let (mut rows, mut ended) = (Vec::new(), false);
     let walked = folder.snapshot::<OpenError>(POSITION, &mut |found| {
         match found {
-            SnapshotFound::Chunk { entries, .. } => {
+            SnapshotItem::Chunk { entries, .. } => {
                 rows.extend(entries.into_iter().map(|(_, entry)| entry.to_vec()));
             }
-            SnapshotFound::End { .. } => ended = true,
-            SnapshotFound::Header { .. } | SnapshotFound::Damage { .. } => {}
+            SnapshotItem::End { .. } => ended = true,
+            SnapshotItem::Header { .. } | SnapshotItem::Damage { .. } => {}
         }
         Ok(())
     });

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_core::partition::{LEADER_EPOCH, ReadPlan, Source};
-use ottla_store::{Haste, LogReader, Wanted};
+use ottla_store::{LogReader, ReadMode, ReadRange};
 use ottla_types::record::{BatchPlace, Marker, RunPart, StoredBatch};
 use ottla_types::{Millis, Offset};
 use ottla_wire::batch::{EndMarker, control_batch, patch_leader_epoch};
@@ -39,17 +39,17 @@ pub(crate) async fn read_plan(reader: &LogReader, plan: &ReadPlan) -> io::Result
     let blocks = in_memory.iter().any(Option::is_none) && !reader.is_driven();
     let reading = || Reading::new(reader.clone(), plan);
     if !blocks {
-        return reading().all(&in_memory, Haste::Waits);
+        return reading().all(&in_memory, ReadMode::Blocking);
     }
     // Switching to another thread and back can take as long as a copy out of the page cache.
     if plan.most <= MOST_IN_PLACE {
-        match reading().all(&in_memory, Haste::AtOnce) {
+        match reading().all(&in_memory, ReadMode::NonBlocking) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             other => return other,
         }
     }
     let reading = reading();
-    spawn_blocking(move || reading.all(&in_memory, Haste::Waits)).await.map_err(io::Error::other)?
+    spawn_blocking(move || reading.all(&in_memory, ReadMode::Blocking)).await.map_err(io::Error::other)?
 }
 
 /// The batch of a source that may hold the first record with this timestamp or a later one; none if no batch of it does.
@@ -96,8 +96,8 @@ impl Reading {
         }
     }
 
-    /// Reads the sources that are not in memory. Blocks, or fails with `WouldBlock` under [`Haste::AtOnce`].
-    fn all(mut self, in_memory: &[Option<Bytes>], haste: Haste) -> io::Result<StoredBatches> {
+    /// Reads the sources that are not in memory. Blocks, or fails with `WouldBlock` under [`ReadMode::NonBlocking`].
+    fn all(mut self, in_memory: &[Option<Bytes>], mode: ReadMode) -> io::Result<StoredBatches> {
         let missing = |(source, found): (&Source, &Option<Bytes>)| match source {
             Source::Batch(StoredBatch { place: BatchPlace::Log { position, size }, .. })
                 if found.is_none() =>
@@ -109,7 +109,7 @@ impl Reading {
         let missing: Vec<_> = self.sources.iter().zip(in_memory).filter_map(missing).collect();
         // An error drops everything: a segment that was freed during the read may have been read in part.
         let mut read =
-            if missing.is_empty() { Vec::new() } else { self.reader.read_all_in(&missing, haste)? }
+            if missing.is_empty() { Vec::new() } else { self.reader.read_all_with(&missing, mode)? }
                 .into_iter();
         for (source, found) in std::mem::take(&mut self.sources).iter().zip(in_memory) {
             let more = match source {
@@ -117,7 +117,7 @@ impl Reading {
                     let bytes = found.clone().or_else(|| read.next()).ok_or(io::ErrorKind::InvalidData)?;
                     self.push(bytes, batch.base_offset, batch.last_offset)
                 }
-                Source::Part { part, from, to } => self.part(part, *from, *to, haste)?,
+                Source::Part { part, from, to } => self.part(part, *from, *to, mode)?,
             };
             if !more {
                 break;
@@ -147,10 +147,10 @@ impl Reading {
     }
 
     /// Reads as much of a part as fits. False if the part holds more.
-    fn part(&mut self, part: &RunPart, from: Offset, to: Offset, haste: Haste) -> io::Result<bool> {
+    fn part(&mut self, part: &RunPart, from: Offset, to: Offset, mode: ReadMode) -> io::Result<bool> {
         let max_bytes = usize::try_from(self.left()).unwrap_or(usize::MAX);
-        let wanted = Wanted { from, to, max_bytes, first_whole: self.must() };
-        let slice = self.reader.runs().read_in(part, wanted, haste)?;
+        let wanted = ReadRange { from, to, max_bytes, first_whole: self.must() };
+        let slice = self.reader.runs().read_with(part, wanted, mode)?;
         if !slice.bytes.is_empty() {
             self.push(slice.bytes, slice.first, slice.last);
         }

@@ -15,6 +15,7 @@ pub mod recover;
 pub mod run;
 mod segment;
 pub mod snapshot;
+mod span;
 
 pub use geometry::{BLOCK, Geometry, GeometryError, align_up};
 pub use group::{

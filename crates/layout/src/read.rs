@@ -17,6 +17,10 @@ pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     array(bytes, offset).map(u64::from_le_bytes)
 }
 
+pub(crate) fn i64_at(bytes: &[u8], offset: usize) -> Option<i64> {
+    array(bytes, offset).map(i64::from_le_bytes)
+}
+
 /// Writes `value` at `offset` of a header that is long enough by construction.
 pub(crate) fn put(header: &mut [u8], offset: usize, value: &[u8]) {
     if let Some(place) = header.get_mut(offset..offset + value.len()) {

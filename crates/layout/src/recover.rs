@@ -16,7 +16,7 @@ use crate::identity::Identity;
 
 /// What is known of the last valid group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tail {
+pub struct LastGroup {
     /// Its epoch.
     pub epoch: u32,
     /// Its sequence number.
@@ -31,7 +31,7 @@ pub struct Tail {
 
 /// Why the bytes at a place are not the next group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Break {
+pub enum ChainBreak {
     /// Not a group.
     #[error(transparent)]
     Group(#[from] GroupError),
@@ -54,10 +54,10 @@ pub enum Break {
     },
 }
 
-impl Break {
+impl ChainBreak {
     /// True if no crash can explain it, so that it must be reported even at the end of the log.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Break::Group(GroupError::Entries | GroupError::NewerFormat(_)))
+        matches!(self, ChainBreak::Group(GroupError::Entries | GroupError::NewerFormat(_)))
     }
 }
 
@@ -66,28 +66,28 @@ impl Break {
 pub struct Chain {
     identity: Identity,
     first: u64,
-    tail: Option<Tail>,
+    last: Option<LastGroup>,
 }
 
 impl Chain {
     /// A chain that begins with the first group of `segment`.
     pub fn from_segment(identity: Identity, segment: u64) -> Chain {
-        Chain { identity, first: identity.geometry.first_group(segment), tail: None }
+        Chain { identity, first: identity.geometry.first_group(segment), last: None }
     }
 
     /// A chain that goes on with the group at `place`, whatever lies between: for whoever reads a log past its damage.
     pub fn from_place(identity: Identity, place: u64) -> Chain {
-        Chain { identity, first: place, tail: None }
+        Chain { identity, first: place, last: None }
     }
 
     /// The last group that was accepted.
-    pub fn tail(&self) -> Option<Tail> {
-        self.tail
+    pub fn last_group(&self) -> Option<LastGroup> {
+        self.last
     }
 
     /// Position behind the last accepted group, or where the first one should be.
     pub fn end(&self) -> u64 {
-        self.tail.map_or(self.first, |tail| tail.end)
+        self.last.map_or(self.first, |last| last.end)
     }
 
     /// The places where the next group may be, in the order to try them: behind the last one, and at the start of the next
@@ -96,34 +96,38 @@ impl Chain {
         let geometry = self.identity.geometry;
         let here = geometry.place_for(self.end(), crate::BLOCK);
         let segment = geometry.segment_of(here);
-        let next = (self.tail.is_some() && here != geometry.first_group(segment))
+        let next = (self.last.is_some() && here != geometry.first_group(segment))
             .then(|| geometry.first_group(segment + 1));
         std::iter::once(here).chain(next)
     }
 
     /// Judges a header found at `place`, before its payload is read: could it be the next group?
-    pub fn judge(&self, place: u64, header: &GroupHeader) -> Result<(), Break> {
+    pub fn judge(&self, place: u64, header: &GroupHeader) -> Result<(), ChainBreak> {
         self.at_home(place, header)?;
-        let chained = match self.tail {
-            Some(tail) => {
-                header.sequence == tail.sequence + 1
-                    && header.previous == tail.checksum
-                    && header.epoch >= tail.epoch
-                    && header.durable <= tail.end
-                    && header.durable >= tail.durable
+        let chained = match self.last {
+            Some(last) => {
+                header.sequence == last.sequence + 1
+                    && header.previous == last.checksum
+                    && header.epoch >= last.epoch
+                    && header.durable <= last.end
+                    && header.durable >= last.durable
             }
             None if place == self.identity.geometry.first_group(0) => {
                 header.sequence == 1 && header.previous == 0
             }
             None => header.sequence > 1,
         };
-        if chained { Ok(()) } else { Err(Break::Unchained { found: header.sequence, epoch: header.epoch }) }
+        if chained {
+            Ok(())
+        } else {
+            Err(ChainBreak::Unchained { found: header.sequence, epoch: header.epoch })
+        }
     }
 
     /// Takes a valid group as the next one.
-    pub fn accept(&mut self, place: u64, group: &Group<'_>) -> Result<(), Break> {
+    pub fn accept(&mut self, place: u64, group: &Group<'_>) -> Result<(), ChainBreak> {
         self.judge(place, &group.header)?;
-        self.tail = Some(Tail {
+        self.last = Some(LastGroup {
             epoch: group.header.epoch,
             sequence: group.header.sequence,
             checksum: group.checksum,
@@ -134,25 +138,25 @@ impl Chain {
     }
 
     /// True if a header found at `place` in the lookahead, once its checksum is seen to match, proves that the group which is
-    /// missing behind the tail had been durable.
+    /// missing behind the last had been durable.
     pub fn proves_damage(&self, place: u64, header: &GroupHeader) -> bool {
-        let later = match self.tail {
-            Some(tail) => header.epoch >= tail.epoch && header.sequence > tail.sequence,
+        let later = match self.last {
+            Some(last) => header.epoch >= last.epoch && header.sequence > last.sequence,
             None => true,
         };
         later && header.durable > self.end() && self.at_home(place, header).is_ok()
     }
 
-    fn at_home(&self, place: u64, header: &GroupHeader) -> Result<(), Break> {
+    fn at_home(&self, place: u64, header: &GroupHeader) -> Result<(), ChainBreak> {
         let geometry: Geometry = self.identity.geometry;
         if !header.belongs_to(&self.identity) {
-            return Err(Break::Foreign(header.log_id));
+            return Err(ChainBreak::Foreign(header.log_id));
         }
         if header.position != place {
-            return Err(Break::Elsewhere(header.position));
+            return Err(ChainBreak::Elsewhere(header.position));
         }
         if place + header.padded_len() > geometry.end_of(geometry.segment_of(place)) {
-            return Err(Break::TooLong);
+            return Err(ChainBreak::TooLong);
         }
         Ok(())
     }
@@ -181,7 +185,7 @@ mod tests {
         }
     }
 
-    fn accept(chain: &mut Chain, header: GroupHeader) -> Result<(), Break> {
+    fn accept(chain: &mut Chain, header: GroupHeader) -> Result<(), ChainBreak> {
         let mut bytes = vec![0; GROUP_HEADER];
         seal_group(&header, &mut bytes);
         chain.accept(header.position, &open_group(&bytes).unwrap())
@@ -199,7 +203,7 @@ mod tests {
     fn the_next_group_lies_behind_or_in_the_next_segment() {
         let mut chain = chain();
         assert_eq!(chain.places().collect::<Vec<_>>(), [2 * BLOCK, (64 << 10) + BLOCK]);
-        let sum = chain.tail().unwrap().checksum;
+        let sum = chain.last_group().unwrap().checksum;
         accept(&mut chain, header(2, (64 << 10) + BLOCK, 2 * BLOCK, sum)).unwrap();
         assert_eq!(chain.end(), (64 << 10) + 2 * BLOCK);
     }
@@ -207,7 +211,7 @@ mod tests {
     #[test]
     fn a_full_segment_leaves_one_place() {
         let mut chain = chain();
-        let sum = chain.tail().unwrap().checksum;
+        let sum = chain.last_group().unwrap().checksum;
         accept(&mut chain, header(2, (64 << 10) - BLOCK, 2 * BLOCK, sum)).unwrap();
         assert_eq!(chain.places().collect::<Vec<_>>(), [(64 << 10) + BLOCK]);
     }
@@ -215,17 +219,17 @@ mod tests {
     #[test]
     fn strangers_are_told_apart() {
         let chain = chain();
-        let sum = chain.tail().unwrap().checksum;
+        let sum = chain.last_group().unwrap().checksum;
         let good = header(2, 2 * BLOCK, 2 * BLOCK, sum);
         assert_eq!(chain.judge(2 * BLOCK, &good), Ok(()));
-        let unchained = |found| Break::Unchained { found, epoch: 1 };
+        let unchained = |found| ChainBreak::Unchained { found, epoch: 1 };
         let cases = [
-            (GroupHeader { log_id: 6, ..good }, Break::Foreign(6)),
-            (GroupHeader { position: 3 * BLOCK, ..good }, Break::Elsewhere(3 * BLOCK)),
-            (GroupHeader { payload: 64 << 10, ..good }, Break::TooLong),
+            (GroupHeader { log_id: 6, ..good }, ChainBreak::Foreign(6)),
+            (GroupHeader { position: 3 * BLOCK, ..good }, ChainBreak::Elsewhere(3 * BLOCK)),
+            (GroupHeader { payload: 64 << 10, ..good }, ChainBreak::TooLong),
             (GroupHeader { sequence: 3, ..good }, unchained(3)),
             (GroupHeader { previous: 1, ..good }, unchained(2)),
-            (GroupHeader { epoch: 0, ..good }, Break::Unchained { found: 2, epoch: 0 }),
+            (GroupHeader { epoch: 0, ..good }, ChainBreak::Unchained { found: 2, epoch: 0 }),
             (GroupHeader { durable: 3 * BLOCK, ..good }, unchained(2)),
         ];
         for (header, expected) in cases {
@@ -242,7 +246,7 @@ mod tests {
             !chain.proves_damage(3 * BLOCK, &GroupHeader { durable: 2 * BLOCK, ..later }),
             "written unsynced"
         );
-        assert!(!chain.proves_damage(3 * BLOCK, &GroupHeader { epoch: 0, ..later }), "an abandoned tail");
+        assert!(!chain.proves_damage(3 * BLOCK, &GroupHeader { epoch: 0, ..later }), "an abandoned last");
         assert!(!chain.proves_damage(4 * BLOCK, &later), "recycled or misplaced");
         assert!(!chain.proves_damage(3 * BLOCK, &GroupHeader { log_id: 1, ..later }), "another folder");
     }

@@ -1,11 +1,11 @@
 //! Everything in a folder except its runs, in order: headers, entries, padding, damage.
 
 use bytes::Bytes;
-use ottla_layout::explain::{self, Piece};
-use ottla_layout::record::{DecodeError, Decoded, decode};
+use ottla_layout::explain::{self, FieldSpan};
+use ottla_layout::record::{DecodeError, DecodedRecord, decode};
 use ottla_layout::{Group, GroupHeader, Identity};
 use ottla_store::OpenError;
-use ottla_store::inspect::{Folder, Found, SnapshotFound};
+use ottla_store::inspect::{Folder, LogItem, SnapshotItem};
 
 use crate::{Damage, Location};
 
@@ -40,7 +40,7 @@ pub struct Header {
     /// Where it begins.
     pub location: Location,
     /// Its fields.
-    pub fields: Vec<Piece>,
+    pub fields: Vec<FieldSpan>,
     /// The bytes from its beginning, which may continue after it.
     pub bytes: Bytes,
 }
@@ -87,9 +87,9 @@ pub struct Entry {
     /// Its bytes, without the length.
     pub bytes: Bytes,
     /// Its fields, as far as they can be read.
-    pub fields: Vec<Piece>,
+    pub fields: Vec<FieldSpan>,
     /// The record, or why it cannot be read. Then the entry is damaged.
-    pub decoded: Result<Decoded, DecodeError>,
+    pub decoded: Result<DecodedRecord, DecodeError>,
 }
 
 /// The end of the log.
@@ -133,14 +133,14 @@ fn snapshot<E: From<OpenError>>(
     let name = Folder::snapshot_name(position);
     let mut version = 0;
     folder.snapshot(position, &mut |found| match found {
-        SnapshotFound::Header { format, bytes } => {
+        SnapshotItem::Header { format, bytes } => {
             version = format;
             let bytes = Bytes::copy_from_slice(bytes);
             let (kind, location) = (HeaderKind::Snapshot { position }, Location::new(&name, 0));
             let fields = explain::snapshot_header(&bytes);
             sink(Item::Header(Header { kind, location, fields, bytes }))
         }
-        SnapshotFound::Chunk { offset, bytes, position, entries } => {
+        SnapshotItem::Chunk { offset, bytes, position, entries } => {
             let bytes = Bytes::copy_from_slice(bytes);
             let kind = HeaderKind::Chunk { position, rows: entries.len(), size: bytes.len() };
             let fields = explain::chunk_header(version, &bytes);
@@ -153,13 +153,13 @@ fn snapshot<E: From<OpenError>>(
             }
             Ok(())
         }
-        SnapshotFound::End { offset, bytes } => {
+        SnapshotItem::End { offset, bytes } => {
             let bytes = Bytes::copy_from_slice(bytes);
             let fields = explain::chunk_header(version, &bytes);
             let (kind, location) = (HeaderKind::SnapshotEnd, Location::new(&name, offset));
             sink(Item::Header(Header { kind, location, fields, bytes }))
         }
-        SnapshotFound::Damage { offset, reason } => {
+        SnapshotItem::Damage { offset, reason } => {
             sink(Item::Damage(Damage::new(Location::new(&name, offset), reason)))
         }
     })
@@ -167,12 +167,12 @@ fn snapshot<E: From<OpenError>>(
 
 fn log<E: From<OpenError>>(
     folder: &Folder,
-    found: Found<'_>,
+    found: LogItem<'_>,
     sink: &mut dyn FnMut(Item) -> Result<(), E>,
 ) -> Result<(), E> {
     let geometry = folder.identity().geometry;
     match found {
-        Found::Segment { number, size, block, header } => {
+        LogItem::Segment { number, size, block, header } => {
             let bytes = Bytes::copy_from_slice(block);
             let fields = explain::segment_header(&bytes);
             let kind = HeaderKind::Segment { size, epoch: header.as_ref().ok().map(|header| header.epoch) };
@@ -180,11 +180,11 @@ fn log<E: From<OpenError>>(
             sink(Item::Header(Header { kind, location: location.clone(), fields, bytes }))?;
             header.map_or_else(|reason| sink(Item::Damage(Damage::new(location, reason))), |_| Ok(()))
         }
-        Found::Group { bytes, group: found } => {
+        LogItem::Group { bytes, group: found } => {
             group(Location::in_log(geometry, found.header.position), bytes, &found, sink)
         }
-        Found::Damage(damage) => sink(Item::Damage(Damage::in_log(geometry, damage))),
-        Found::End(end) => sink(Item::End(LogEnd {
+        LogItem::Damage(damage) => sink(Item::Damage(Damage::in_log(geometry, damage))),
+        LogItem::End(end) => sink(Item::End(LogEnd {
             location: Location::in_log(geometry, end.position),
             position: end.position,
             torn: end.torn.map(|(_, reason)| reason),

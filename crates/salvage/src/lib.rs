@@ -25,7 +25,7 @@ pub use lost_offsets::OffsetRange;
 pub use names::Names;
 pub use new_folder::write_folder;
 pub use ottla_store::inspect::Folder;
-pub use ottla_store::{Cut, OpenError, PartBatch, Recovered};
+pub use ottla_store::{OpenError, PartBatch, RecoveryReport, TornGroup};
 pub use remaining::{Orphan, Remaining};
 pub use runs::{Part, PartItem, Run, batches, runs};
 pub use verify::{Checked, Note, Report, verify};

@@ -67,7 +67,7 @@ impl Damage {
         match error {
             RunError::Medium { .. } => Err(SalvageError::Run(error)),
             RunError::Damaged { file, offset, what } => Ok(Damage::new(Location::new(file, offset), what)),
-            RunError::Gone { .. } | RunError::Refused { .. } => {
+            RunError::Freed { .. } | RunError::InvalidInput { .. } => {
                 Ok(Damage::new(Location::new(file, 0), error.to_string()))
             }
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ottla_store::inspect::Folder;
-use ottla_store::{DiskMedium, Hooks, Log, LogFailure, Medium, Options, PartEnd, RunError};
+use ottla_store::{Callbacks, DiskMedium, Log, LogFailure, Medium, Options, PartEnd, RunError};
 use ottla_types::record::{
     BatchAppended, BatchPlace, BatchesRestored, LogRecord, OffsetRecord, PartitionRecord, RunPart,
     StoredBatch,
@@ -44,7 +44,7 @@ pub fn write_folder(folder: &Folder, remaining: &Remaining, to: &Path) -> Result
         recent: 0,
         ..Options::disk()
     };
-    let open = || Log::open(Arc::clone(&medium) as Arc<dyn Medium>, options, Hooks::none(), &mut |_| {});
+    let open = || Log::open(Arc::clone(&medium) as Arc<dyn Medium>, options, Callbacks::none(), &mut |_| {});
     open()?.log.close().map_err(write_error)?;
     for run in whole_runs(remaining) {
         folder
@@ -164,7 +164,7 @@ impl Writer<'_> {
         let mut run = self.log.runs().writer(number)?;
         for (at, part) in parts {
             run.begin_part(at, part.base_offset)?;
-            self.folder.part_left(&part, &mut |batch| run.push(&batch.bytes, part.appended))?;
+            self.folder.salvage_part(&part, &mut |batch| run.push(&batch.bytes, part.appended))?;
             let RunPart { last_offset, clean, horizon, .. } = part;
             let now = run.end_part(PartEnd { last_offset, clean, horizon })?;
             rewritten.insert((at, part.base_offset), now);

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use ottla_core::{Applied, Shard};
-use ottla_layout::record::{Decoded, decode, kind_name};
+use ottla_layout::record::{DecodedRecord, decode, kind_name};
 use ottla_layout::run::RunRow;
-use ottla_store::inspect::{Folder, Past};
-use ottla_store::{Appended, Replayed};
+use ottla_store::inspect::{Folder, SalvageItem};
+use ottla_store::{EntryRange, ReplayItem};
 use ottla_types::record::{BatchAppended, LogRecord, PartitionRecord, TransactionRecord};
 use ottla_types::{LogPosition, Offset, TopicPartition};
 use ottla_wire::batch::BatchHeader;
@@ -150,18 +150,18 @@ impl<'f> Recovery<'f> {
         failed.map_or(Ok(recovery), Err)
     }
 
-    fn step(&mut self, past: Past) -> Result<(), SalvageError> {
+    fn step(&mut self, past: SalvageItem) -> Result<(), SalvageError> {
         match past {
-            Past::Replayed(Replayed::Snapshot(row)) => {
+            SalvageItem::Replayed(ReplayItem::Snapshot(row)) => {
                 self.names.learn(&row);
                 self.lost_offsets.restore(&row);
                 self.shard.restore(&row);
             }
-            Past::Replayed(Replayed::Entry(at, record)) => self.apply(at, &record),
-            Past::Unread(error) => self.unread.push(error.to_string()),
-            Past::Damage { from, to } => {
+            SalvageItem::Replayed(ReplayItem::Entry(at, record)) => self.apply(at, &record),
+            SalvageItem::Unreadable(error) => self.unread.push(error.to_string()),
+            SalvageItem::Damage { from, to } => {
                 self.damaged_ranges += 1;
-                for (position, entry) in self.folder.scraps(from, to)? {
+                for (position, entry) in self.folder.fragments(from, to)? {
                     self.recover_entry(position, entry);
                 }
             }
@@ -169,7 +169,7 @@ impl<'f> Recovery<'f> {
         Ok(())
     }
 
-    fn apply(&mut self, at: Appended, record: &LogRecord) {
+    fn apply(&mut self, at: EntryRange, record: &LogRecord) {
         self.names.learn(record);
         self.lost_offsets.apply(record);
         let payload = at.payload.unwrap_or(at.position);
@@ -182,7 +182,7 @@ impl<'f> Recovery<'f> {
         let entry = Bytes::from(entry);
         let decoded = decode(&entry).ok();
         let batch = match &decoded {
-            Some(Decoded {
+            Some(DecodedRecord {
                 record: LogRecord::Partitions(PartitionRecord::BatchAppended(batch)),
                 payload: Some(payload),
             }) => {
@@ -204,7 +204,7 @@ impl<'f> Recovery<'f> {
             return;
         }
         self.rescued += 1;
-        let at = Appended {
+        let at = EntryRange {
             position: LogPosition(position),
             payload: Some(LogPosition(position + 4 + payload as u64)),
             end: LogPosition(position + 4 + entry.len() as u64),
@@ -270,7 +270,7 @@ impl<'f> Recovery<'f> {
                     continue;
                 }
                 found.insert((at, part.base_offset));
-                let lost = self.folder.part_left(part, &mut |_| Ok(()));
+                let lost = self.folder.salvage_part(part, &mut |_| Ok(()));
                 let lost = lost.map_err(SalvageError::Run)?;
                 lost.into_iter().for_each(|(from, to)| self.lost_offsets.add(at, (from.0, to.0)));
             }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use ottla_layout::explain;
-use ottla_layout::record::{Decoded, decode};
+use ottla_layout::record::{DecodedRecord, decode};
 use ottla_layout::run::RunRow;
 use ottla_layout::{BLOCK, Group};
-use ottla_store::inspect::{Folder, Found, SnapshotFound};
-use ottla_store::{OpenError, Recovered, RunError};
+use ottla_store::inspect::{Folder, LogItem, SnapshotItem};
+use ottla_store::{OpenError, RecoveryReport, RunError};
 use ottla_types::record::{BatchPlace, BatchesRestored, LogRecord, PartitionRecord};
 use ottla_wire::batch::HEADER_SIZE;
 
@@ -51,7 +51,7 @@ pub struct Report {
     /// Observations that are no damage.
     pub notes: Vec<Note>,
     /// What a start would recover, or why it would refuse.
-    pub start: Result<Recovered, OpenError>,
+    pub start: Result<RecoveryReport, OpenError>,
 }
 
 /// What was found so far.
@@ -111,8 +111,8 @@ impl Findings {
         self.checked.snapshots += 1;
         folder.snapshot(position, &mut |found| {
             match found {
-                SnapshotFound::Header { .. } | SnapshotFound::End { .. } => {}
-                SnapshotFound::Chunk { entries, .. } => {
+                SnapshotItem::Header { .. } | SnapshotItem::End { .. } => {}
+                SnapshotItem::Chunk { entries, .. } => {
                     for (at, entry) in entries {
                         self.checked.rows += 1;
                         match decode(entry) {
@@ -121,16 +121,16 @@ impl Findings {
                         }
                     }
                 }
-                SnapshotFound::Damage { offset, reason } => self.fault(&name, offset, reason),
+                SnapshotItem::Damage { offset, reason } => self.fault(&name, offset, reason),
             }
             Ok(())
         })
     }
 
-    fn found(&mut self, folder: &Folder, found: Found<'_>) -> Result<(), SalvageError> {
+    fn found(&mut self, folder: &Folder, found: LogItem<'_>) -> Result<(), SalvageError> {
         let geometry = folder.identity().geometry;
         match found {
-            Found::Segment { number, block, header, .. } => {
+            LogItem::Segment { number, block, header, .. } => {
                 self.checked.segments += 1;
                 let name = Folder::segment_name(number);
                 match header {
@@ -138,12 +138,12 @@ impl Findings {
                     Ok(_) => self.zeros(&name, block, header_len(block), 0),
                 }
             }
-            Found::Group { bytes, group } => {
+            LogItem::Group { bytes, group } => {
                 let Location { file, offset } = Location::in_log(geometry, group.header.position);
                 self.group(&file, offset, bytes, &group);
             }
-            Found::Damage(damage) => self.faults.push(Damage::in_log(geometry, damage)),
-            Found::End(end) => {
+            LogItem::Damage(damage) => self.faults.push(Damage::in_log(geometry, damage)),
+            LogItem::End(end) => {
                 let (at, note) = match end.torn {
                     Some((at, reason)) => {
                         (at, format!("the log ends at a torn group that was never acknowledged: {reason}"))
@@ -162,7 +162,7 @@ impl Findings {
             self.checked.entries += 1;
             let at = offset + (entry.position - group.header.position);
             match decode(entry.bytes) {
-                Ok(Decoded {
+                Ok(DecodedRecord {
                     record: LogRecord::Partitions(PartitionRecord::BatchAppended(batch)),
                     payload: Some(payload),
                 }) => {
@@ -197,9 +197,9 @@ impl Findings {
         };
         let Some(position) = folder.snapshots().into_iter().rev().find(whole) else { return Ok(()) };
         folder.snapshot(position, &mut |found| {
-            let SnapshotFound::Chunk { entries, .. } = found else { return Ok(()) };
+            let SnapshotItem::Chunk { entries, .. } = found else { return Ok(()) };
             for (_, entry) in entries {
-                if let Ok(Decoded {
+                if let Ok(DecodedRecord {
                     record: LogRecord::Partitions(PartitionRecord::BatchesRestored(row)),
                     ..
                 }) = decode(entry)
@@ -269,7 +269,7 @@ impl Findings {
     }
 
     /// What a start would do: replay the log, then require the runs that the state refers to.
-    fn start(&self, folder: &Folder) -> Result<Recovered, OpenError> {
+    fn start(&self, folder: &Folder) -> Result<RecoveryReport, OpenError> {
         let recovered = folder.start(&mut |_| {})?;
         match self.missing.first() {
             None => Ok(recovered),

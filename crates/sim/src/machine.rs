@@ -7,7 +7,7 @@ use std::time::Duration;
 use ottla_broker::host::{self, Driven, Host};
 use ottla_broker::{Advertised, Context, ContextOptions, Randomness, StreamServer};
 use ottla_store::LogReader;
-use ottla_store::testing::{Fault, FaultMedium, Naming};
+use ottla_store::testing::{Fault, FaultMedium, NameEvent};
 use ottla_types::record::LogRecord;
 use ottla_types::{LogPosition, Millis};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -36,7 +36,7 @@ pub(crate) enum Order {
     /// After so many calls the disk does this.
     Disk(u64, Fault),
     /// Power is lost so many calls after a file with this beginning of its name comes or goes.
-    Ambush(Naming, &'static str, u64),
+    Ambush(NameEvent, &'static str, u64),
     /// The broker ends in this way when the next snapshot is whole.
     Lurk(Fate),
     /// So many bytes are left on the disk.
@@ -208,7 +208,7 @@ impl Machine {
             "machine: a life begins at {end}, snapshot {:?}, {} records, cut {}",
             recovered.snapshot.map(|at| at.0),
             recovered.records,
-            recovered.cut.is_some()
+            recovered.torn.is_some()
         ));
         let same = self.dumps.iter().rev().find(|dump| dump.end.0.next_multiple_of(BLOCK) == end);
         if let Some(dump) = same {

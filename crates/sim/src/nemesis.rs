@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ottla_store::testing::{Fault, Naming};
+use ottla_store::testing::{Fault, NameEvent};
 use tokio::time::sleep;
 
 use crate::chance::Chance;
@@ -40,11 +40,11 @@ async fn strike(world: &World, chance: &mut Chance) {
         10 | 11 => {
             // What is found there is only as good as the log behind it, and the other way round.
             let (naming, prefix) = chance.pick(&[
-                (Naming::Given, "snapshot-"),
-                (Naming::Given, "snapshot-"),
-                (Naming::Given, "run-"),
-                (Naming::Taken, "run-"),
-                (Naming::Taken, "segment-"),
+                (NameEvent::Added, "snapshot-"),
+                (NameEvent::Added, "snapshot-"),
+                (NameEvent::Added, "run-"),
+                (NameEvent::Removed, "run-"),
+                (NameEvent::Removed, "segment-"),
             ]);
             order(Order::Ambush(naming, prefix, chance.within(1..6)));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ottla_store::testing::FaultMedium;
-use ottla_store::{Hooks, Log, Options};
+use ottla_store::{Callbacks, Log, Options};
 use ottla_types::record::{
     LogRecord, ProducerIdsReserved, TransactionRecord, TransactionState, TransactionStatus,
     TransactionUpdated,
@@ -27,8 +27,8 @@ pub(crate) fn leave(
     now: Millis,
 ) -> Result<(), String> {
     let options = Options { threads: false, ..plan.host().log };
-    let hooks = Hooks { on_durable: Box::new(|_| {}), on_failure: Box::new(|_| {}) };
-    let opened = Log::open(Arc::new(medium.clone()), options, hooks, &mut |_| {});
+    let callbacks = Callbacks { on_durable: Box::new(|_| {}), on_failure: Box::new(|_| {}) };
+    let opened = Log::open(Arc::new(medium.clone()), options, callbacks, &mut |_| {});
     let mut log = opened.map_err(|why| why.to_string())?.log;
     let mut append = |record: &LogRecord| log.append(record).map(drop).map_err(|why| why.to_string());
     let names =

@@ -3,7 +3,7 @@
 //! `cargo run --release -p ottla-store --example append -- FOLDER`, FOLDER on the disk to be measured.
 
 use bytes::Bytes;
-use ottla_store::{DiskMedium, Hooks, Log, Medium, MediumFile, Options};
+use ottla_store::{Callbacks, DiskMedium, Log, Medium, MediumFile, Options};
 use ottla_types::record::{BatchAppended, LogRecord, PartitionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -89,14 +89,14 @@ impl Pair<'_> {
 
 fn open(folder: &Path) -> Outcome<(Log, mpsc::Receiver<LogPosition>)> {
     let (sender, receiver) = mpsc::channel();
-    let hooks = Hooks {
+    let callbacks = Callbacks {
         on_durable: Box::new(move |position| {
             let _ = sender.send(position);
         }),
         on_failure: Box::new(|failure| eprintln!("{failure}")),
     };
     let medium = Arc::new(DiskMedium::open(folder)?);
-    let opened = Log::open(medium, Options::disk(), hooks, &mut |_| {})?;
+    let opened = Log::open(medium, Options::disk(), callbacks, &mut |_| {})?;
     Ok((opened.log, receiver))
 }
 

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p ottla-store --example runs -- FOLDER`, FOLDER on the disk to be measured.
 
-use ottla_store::{DiskMedium, Hooks, Log, Medium, Options, PartEnd, Runs, Wanted};
+use ottla_store::{Callbacks, DiskMedium, Log, Medium, Options, PartEnd, ReadRange, Runs};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset, TopicId, TopicPartition};
 use std::error::Error;
@@ -83,7 +83,7 @@ fn read(runs: &Runs, part: &RunPart) -> Outcome<f64> {
     let begun = Instant::now();
     let mut from = Offset(0);
     loop {
-        let wanted = Wanted { from, to: Offset(i64::MAX), max_bytes: PIECE, first_whole: true };
+        let wanted = ReadRange { from, to: Offset(i64::MAX), max_bytes: PIECE, first_whole: true };
         let slice = runs.read(part, wanted)?;
         from = slice.last.plus(1);
         if slice.complete {
@@ -152,7 +152,7 @@ fn main() -> Outcome<()> {
     let folder = std::env::args().nth(1).ok_or("say in which folder")?;
     let folder = Path::new(&folder).join("log");
     let medium = Arc::new(DiskMedium::open(&folder)?);
-    let opened = Log::open(medium.clone(), Options::disk(), Hooks::none(), &mut |_| {})?;
+    let opened = Log::open(medium.clone(), Options::disk(), Callbacks::none(), &mut |_| {})?;
     println!("{}", medium.describe());
     for size in [200, 1000, 16_000, 1_000_000] {
         measure(&opened.log, medium.as_ref(), &folder, size)?;

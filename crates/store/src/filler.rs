@@ -6,9 +6,9 @@
 
 use crate::buffer::{Buffer, Pool};
 use crate::error::LogFailure;
+use crate::log_core::{Freed, LogCore, State};
 use crate::medium::is_shortage;
 use crate::runs::run_name;
-use crate::shared::{Freed, Shared, State};
 use crate::writer::failure;
 use ottla_layout::align_up;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(crate) struct Filler {
     rests: bool,
 }
 
-fn free(shared: &Shared, freed: &Freed) -> Result<(), LogFailure> {
+fn free(shared: &LogCore, freed: &Freed) -> Result<(), LogFailure> {
     let explain = |number: u64| {
         move |error: io::Error| LogFailure {
             file: run_name(number),
@@ -77,7 +77,7 @@ impl Filler {
     }
 
     /// The body of the filler thread. It begins when the first group was written: the first answer is not to wait for it.
-    pub(crate) fn run(mut self, shared: &Shared) {
+    pub(crate) fn run(mut self, shared: &LogCore) {
         let mut chore = Chore::Nothing;
         while Self::wait_for_chores(shared, chore) {
             chore = match self.step(shared) {
@@ -91,7 +91,7 @@ impl Filler {
     }
 
     /// Waits as long as what was last seen allows; returns whether to go on.
-    fn wait_for_chores(shared: &Shared, last: Chore) -> bool {
+    fn wait_for_chores(shared: &LogCore, last: Chore) -> bool {
         let mut state = shared.lock();
         if last == Chore::Starved && !state.stop {
             let waited = shared.chores.wait_timeout(state, RETRY);
@@ -103,12 +103,12 @@ impl Filler {
         !state.stop
     }
 
-    fn is_due(shared: &Shared, state: &State) -> bool {
+    fn is_due(shared: &LogCore, state: &State) -> bool {
         shared.durable() >= shared.fill_at.load(Ordering::Acquire) || state.wanted > state.prepared
     }
 
     /// Does the most urgent chore.
-    pub(crate) fn step(&mut self, shared: &Shared) -> Result<Chore, LogFailure> {
+    pub(crate) fn step(&mut self, shared: &LogCore) -> Result<Chore, LogFailure> {
         if self.free(shared)? {
             return Ok(Chore::Done);
         }
@@ -130,7 +130,7 @@ impl Filler {
     }
 
     /// Frees what its time has come for.
-    fn free(&mut self, shared: &Shared) -> Result<bool, LogFailure> {
+    fn free(&mut self, shared: &LogCore) -> Result<bool, LogFailure> {
         let due: Vec<Freed> = {
             let mut state = shared.lock();
             let durable = shared.durable();
@@ -151,7 +151,7 @@ impl Filler {
     }
 
     /// Prepares the next segment when less than three quarters of a segment are left.
-    fn prepare(&mut self, shared: &Shared) -> Result<Chore, LogFailure> {
+    fn prepare(&mut self, shared: &LogCore) -> Result<Chore, LogFailure> {
         let geometry = shared.geometry();
         let next = {
             let state = shared.lock();
@@ -185,7 +185,7 @@ impl Filler {
     }
 
     /// Without a sync for each group, segments that the log has left are synced, once there is room ahead: nobody waits for it.
-    fn sync_left(&self, shared: &Shared) -> Result<(), LogFailure> {
+    fn sync_left(&self, shared: &LogCore) -> Result<(), LogFailure> {
         if shared.syncs() {
             return Ok(());
         }
@@ -195,7 +195,7 @@ impl Filler {
     }
 
     /// Writes a piece of zeros ahead of the writer; returns whether there was need.
-    fn fill(&mut self, shared: &Shared) -> Result<bool, LogFailure> {
+    fn fill(&mut self, shared: &LogCore) -> Result<bool, LogFailure> {
         let Some(piece) = self.claim(shared).map_err(|error| failure(0, "measuring", error))? else {
             return Ok(false);
         };
@@ -215,7 +215,7 @@ impl Filler {
         }
     }
 
-    fn write_zeros(&mut self, shared: &Shared, number: u64, piece: &Range<u64>) -> io::Result<()> {
+    fn write_zeros(&mut self, shared: &LogCore, number: u64, piece: &Range<u64>) -> io::Result<()> {
         let zeros = self.zeros.get_or_insert_with(|| {
             // Fresh memory is zero, and takes no room until it is written to.
             let mut zeros = Pool::new(0).take(PIECE as usize);
@@ -229,7 +229,7 @@ impl Filler {
     }
 
     /// Looks how large the groups were lately.
-    fn look(&mut self, shared: &Shared) {
+    fn look(&mut self, shared: &LogCore) {
         let written = shared.stats.group_bytes.view();
         let seen = (written.count(), written.sum);
         let (groups, bytes) = (seen.0 - self.seen.0, seen.1 - self.seen.1);
@@ -240,7 +240,7 @@ impl Filler {
     }
 
     /// Marks the next piece as the filler's, if one is needed.
-    fn claim(&mut self, shared: &Shared) -> io::Result<Option<Range<u64>>> {
+    fn claim(&mut self, shared: &LogCore) -> io::Result<Option<Range<u64>>> {
         let geometry = shared.geometry();
         let (end, prepared) = {
             let state = shared.lock();
@@ -266,7 +266,7 @@ impl Filler {
     }
 
     /// Claims a piece at `filled`, or behind whatever was appended there meanwhile.
-    fn claim_from(shared: &Shared, filled: u64, limit: u64) -> Option<Range<u64>> {
+    fn claim_from(shared: &LogCore, filled: u64, limit: u64) -> Option<Range<u64>> {
         let mut state = shared.lock();
         let start = filled.max(align_up(state.end()));
         let piece = start..(start + PIECE).min(limit);
@@ -278,7 +278,7 @@ impl Filler {
     }
 
     /// Position up to which the file of a segment has been written.
-    fn filled_to(&mut self, shared: &Shared, number: u64) -> io::Result<u64> {
+    fn filled_to(&mut self, shared: &LogCore, number: u64) -> io::Result<u64> {
         let start = shared.geometry().start_of(number);
         if !shared.files.is_live(number) {
             return Ok(start);
@@ -292,7 +292,7 @@ impl Filler {
     }
 
     /// Says when the next look around is due: when half of what lies ahead is used.
-    fn schedule(&mut self, shared: &Shared) {
+    fn schedule(&mut self, shared: &LogCore) {
         let geometry = shared.geometry();
         let state = shared.lock();
         let mut due = geometry.end_of(state.prepared) - geometry.segment_size() / 4 * 3;

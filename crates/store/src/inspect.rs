@@ -3,20 +3,20 @@
 //! A start only follows the log from the newest snapshot on, and refuses at the first fault. Here every segment is read, and
 //! behind a fault reading goes on with the next group that proves that the log went on there.
 
-mod scraps;
+mod fragments;
 mod snapshot;
 mod walk;
 
-pub use snapshot::SnapshotFound;
-pub use walk::{Damage, End, Found};
+pub use snapshot::SnapshotItem;
+pub use walk::{Damage, LogEnd, LogItem};
 
 use crate::buffer::Pool;
 use crate::error::OpenError;
 use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name, temporary};
 use crate::medium::Medium;
-pub use crate::open::Past;
-use crate::open::{Recovered, Replayed, look, read_identity, replay_past};
-use crate::runs::{PartBatch, RunError, Runs, left, run_name};
+pub use crate::recovery::SalvageItem;
+use crate::recovery::{RecoveryReport, ReplayItem, look, read_identity, replay_past};
+use crate::runs::{PartBatch, RunError, Runs, run_name, salvage};
 use ottla_layout::{BLOCK, Geometry, Identity, SegmentHeader};
 use ottla_types::Offset;
 use ottla_types::record::RunPart;
@@ -111,7 +111,7 @@ impl Folder {
     ///
     /// # Errors
     /// Those with which a start would refuse.
-    pub fn start(&self, replay: &mut dyn FnMut(Replayed)) -> Result<Recovered, OpenError> {
+    pub fn start(&self, replay: &mut dyn FnMut(ReplayItem)) -> Result<RecoveryReport, OpenError> {
         identity(self.medium.as_ref(), &self.listing)?;
         look(Arc::clone(&self.medium), self.identity(), &self.listing, replay)
     }
@@ -120,7 +120,7 @@ impl Folder {
     ///
     /// # Errors
     /// The medium fails.
-    pub fn replay(&self, see: &mut dyn FnMut(Past)) -> Result<(), OpenError> {
+    pub fn replay(&self, see: &mut dyn FnMut(SalvageItem)) -> Result<(), OpenError> {
         replay_past(Arc::clone(&self.medium), self.identity(), &self.listing, see)
     }
 
@@ -129,15 +129,18 @@ impl Folder {
     ///
     /// # Errors
     /// The medium fails.
-    pub fn scraps(&self, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, OpenError> {
-        scraps::between(self, from, to)
+    pub fn fragments(&self, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, OpenError> {
+        fragments::between(self, from, to)
     }
 
     /// Reads every segment from front to back and gives what it finds to `see`, in the order of the log.
     ///
     /// # Errors
     /// The medium fails, or what `see` returns.
-    pub fn walk<E: From<OpenError>>(&self, see: &mut dyn FnMut(Found<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn walk<E: From<OpenError>>(
+        &self,
+        see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         walk::walk(&self.files, self.replay_segment(), see)
     }
 
@@ -148,7 +151,7 @@ impl Folder {
     pub fn snapshot<E: From<OpenError>>(
         &self,
         position: u64,
-        see: &mut dyn FnMut(SnapshotFound<'_>) -> Result<(), E>,
+        see: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let name = snapshot_name(position);
         let file = self.medium.open(&name).map_err(OpenError::medium(&name, "opening"))?;
@@ -160,12 +163,12 @@ impl Folder {
     ///
     /// # Errors
     /// The medium fails, or what `sink` returns.
-    pub fn part_left(
+    pub fn salvage_part(
         &self,
         part: &RunPart,
         sink: &mut dyn FnMut(PartBatch) -> Result<(), RunError>,
     ) -> Result<Vec<(Offset, Offset)>, RunError> {
-        left::of(&self.files.runs, &Pool::new(0), part, sink)
+        salvage::salvage_part(&self.files.runs, &Pool::new(0), part, sink)
     }
 
     /// Copies the file of a run as it is, and makes it durable.

@@ -10,9 +10,8 @@
 //! A failed write or sync ends the log: nothing is retried, later appends are refused, and the host ends the process.
 #![forbid(unsafe_code)]
 
-mod ahead;
+mod backoff;
 mod buffer;
-mod courtesy;
 #[cfg(unix)]
 mod disk;
 mod error;
@@ -20,32 +19,33 @@ mod files;
 mod filler;
 pub mod inspect;
 mod log;
+mod log_core;
 mod medium;
 mod memory;
-mod open;
 mod options;
+mod read_ahead;
 mod reader;
-mod ring;
+mod recent;
+mod recovery;
 mod runs;
 mod scan;
-mod shared;
 mod snapshot;
 mod stats;
 pub mod testing;
 mod writer;
 
-pub use courtesy::Courtesy;
+pub use backoff::IoBackoff;
 #[cfg(unix)]
 pub use disk::DiskMedium;
 pub use error::{AppendError, LogFailure, OpenError, SnapshotFailure};
-pub use log::{Appended, Log, Room};
-pub use medium::{Medium, MediumFile};
+pub use log::{EntryRange, Log, SpaceLevel};
+pub use medium::{Medium, MediumFile, ReadMode};
 pub use memory::MemoryMedium;
-pub use open::{Cut, Opened, Recovered, Replayed};
-pub use options::{Durability, Hooks, Options};
+pub use options::{Callbacks, Durability, Options};
 pub use ottla_layout::run::{BatchHead, CutBatch, PartCutter};
-pub use reader::{Haste, LogReader};
-pub use ring::Loan;
-pub use runs::{PartBatch, PartEnd, PartReport, PartScan, RunError, RunWriter, Runs, Slice, Wanted};
+pub use reader::LogReader;
+pub use recent::MemoryReservation;
+pub use recovery::{OpenLog, RecoveryReport, ReplayItem, TornGroup};
+pub use runs::{PartBatch, PartEnd, PartReport, PartScan, PartSlice, ReadRange, RunError, RunWriter, Runs};
 pub use snapshot::{SnapshotWriter, Snapshotter};
 pub use stats::{DURATIONS, Histogram, HistogramView, LogStats};

@@ -2,9 +2,9 @@
 
 use crate::error::{AppendError, LogFailure};
 use crate::filler::{Chore, Filler};
+use crate::log_core::{Freed, LogCore, State};
 use crate::reader::LogReader;
 use crate::runs::Runs;
-use crate::shared::{Freed, Shared, State};
 use crate::snapshot::Snapshotter;
 use ottla_layout::record::{encode, patch_batch};
 use ottla_layout::{BLOCK, Geometry};
@@ -19,7 +19,7 @@ const BACKLOG: usize = 24 << 20;
 
 /// Where an appended record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appended {
+pub struct EntryRange {
     /// Position of its entry.
     pub position: LogPosition,
     /// Position of the first byte of a batch, if the record has one; it is `summary.size` bytes long.
@@ -30,7 +30,7 @@ pub struct Appended {
 
 /// How much room the medium has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Room {
+pub enum SpaceLevel {
     /// The rest of the last segment is kept for small records: refuse new data.
     Full,
     /// There may be no further segment: make room.
@@ -41,7 +41,7 @@ pub enum Room {
 
 /// The shared log of one shard, open for appending. Dropping it writes what was accepted and closes it.
 pub struct Log {
-    shared: Arc<Shared>,
+    shared: Arc<LogCore>,
     head: Vec<u8>,
     /// The filler of a log without threads.
     filler: Option<Filler>,
@@ -59,15 +59,15 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    pub(crate) fn start(shared: Shared) -> io::Result<Log> {
+    pub(crate) fn start(shared: LogCore) -> io::Result<Log> {
         let threads = shared.options.threads;
         let shared = Arc::new(shared);
         let mut log = Log { shared, head: Vec::new(), filler: None, threads: Vec::new(), closed: false };
         if threads {
             log.spawn("ottla-wal", |shared| shared.write_until_stopped())?;
-            log.shared.files.runs.ahead.begin();
+            log.shared.files.runs.read_ahead.begin();
             log.spawn("ottla-ahead", |shared| {
-                shared.files.runs.ahead.run(&shared.pool, &shared.stats.syncs)
+                shared.files.runs.read_ahead.run(&shared.pool, &shared.stats.syncs)
             })?;
             log.spawn("ottla-fill", |shared| Filler::new().run(shared))?;
         } else {
@@ -76,7 +76,7 @@ impl Log {
         Ok(log)
     }
 
-    fn spawn(&mut self, name: &str, body: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
+    fn spawn(&mut self, name: &str, body: impl FnOnce(&LogCore) + Send + 'static) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
         self.threads.push(builder.spawn(move || body(&shared))?);
@@ -84,10 +84,10 @@ impl Log {
     }
 
     /// Accepts a record and says where it will be. It is written after the next [`Log::kick`], and durable when
-    /// [`crate::Hooks::on_durable`] has told [`Appended::end`] or more.
+    /// [`crate::Callbacks::on_durable`] has told [`EntryRange::end`] or more.
     ///
     /// Waits only for a segment that is being prepared, which is rare and takes milliseconds.
-    pub fn append(&mut self, record: &LogRecord) -> Result<Appended, AppendError> {
+    pub fn append(&mut self, record: &LogRecord) -> Result<EntryRange, AppendError> {
         self.head.clear();
         let payload = encode(record, &mut self.head);
         check_payload(record, payload)?;
@@ -114,13 +114,13 @@ impl Log {
             patch_batch(batch, &mut buffer.as_mut()[body..]);
             payload = Some(at(body));
         }
-        Ok(Appended { position: at(entry), payload, end })
+        Ok(EntryRange { position: at(entry), payload, end })
     }
 
     /// Finds the place for an entry of `len` bytes in a prepared segment, waiting for one if need be.
     fn place<'a>(
         &mut self,
-        shared: &'a Shared,
+        shared: &'a LogCore,
         len: usize,
     ) -> Result<(u64, MutexGuard<'a, State>), AppendError> {
         let mut state = shared.lock();
@@ -151,7 +151,7 @@ impl Log {
 
     fn wait_for_segment<'a>(
         &mut self,
-        shared: &'a Shared,
+        shared: &'a LogCore,
         state: MutexGuard<'a, State>,
     ) -> MutexGuard<'a, State> {
         shared.chores.notify_one();
@@ -189,7 +189,7 @@ impl Log {
 
     /// Without threads: closes the group that waits to be written, as a thread does that begins to write it, so that what comes
     /// goes into the next one.
-    pub fn drive_to_begin(&mut self) {
+    pub fn drive_seal(&mut self) {
         let mut state = self.shared.lock();
         if state.sealed.is_empty() && std::mem::take(&mut state.kicked) {
             state.seal();
@@ -200,12 +200,12 @@ impl Log {
     pub fn drive_group(&mut self) {
         if self.filler.is_some() && self.shared.lock().failed.is_none() {
             self.shared.write_pending();
-            self.drive_chores();
+            self.drive_maintenance();
         }
     }
 
     /// Without threads: prepares and frees segments, as a thread may that is faster than the one that writes.
-    pub fn drive_chores(&mut self) {
+    pub fn drive_maintenance(&mut self) {
         while self.shared.lock().failed.is_none() && self.do_chore() {}
     }
 
@@ -241,13 +241,13 @@ impl Log {
     ///
     /// Waits only if the second half of the last segment was reached before it is known whether there will be another, which
     /// is rare and takes milliseconds.
-    pub fn room(&self) -> Room {
-        self.room_for(0)
+    pub fn space(&self) -> SpaceLevel {
+        self.space_for(0)
     }
 
-    /// As [`Log::room`], when `bytes` more will be appended: the half segment that is kept for small records is still there
-    /// afterwards, unless it says [`Room::Full`].
-    pub fn room_for(&self, bytes: u64) -> Room {
+    /// As [`Log::space`], when `bytes` more will be appended: the half segment that is kept for small records is still there
+    /// afterwards, unless it says [`SpaceLevel::Full`].
+    pub fn space_for(&self, bytes: u64) -> SpaceLevel {
         let mut state = self.shared.lock();
         let geometry = self.geometry();
         // An entry that does not fit into the rest of a segment begins in the next one: the rest is lost, less than the entry.
@@ -259,11 +259,11 @@ impl Log {
             state = self.shared.wait_for_progress(state);
         }
         if state.starved && half_used(&state) {
-            Room::Full
+            SpaceLevel::Full
         } else if state.starved || state.low {
-            Room::Low
+            SpaceLevel::Low
         } else {
-            Room::Plenty
+            SpaceLevel::Plenty
         }
     }
 
@@ -315,13 +315,6 @@ impl Log {
         segments
     }
 
-    /// Frees every segment that lies wholly before `position`, under the rules of [`Log::free_segments`].
-    pub fn free_before(&self, position: LogPosition) -> Vec<u64> {
-        let limit = self.segment_of(position);
-        let numbers: Vec<u64> = self.segments().into_iter().filter(|number| *number < limit).collect();
-        self.free_segments(&numbers)
-    }
-
     /// The medium and its size, in a few words for a log line.
     pub fn describe(&self) -> String {
         let medium = self.shared.files.medium.describe();
@@ -359,7 +352,7 @@ impl Log {
         self.shared.lock().stop = true;
         self.shared.work.notify_all();
         self.shared.chores.notify_all();
-        self.shared.files.runs.ahead.stop();
+        self.shared.files.runs.read_ahead.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so already.
             let _ = thread.join();

@@ -56,6 +56,15 @@ pub trait MediumFile: Send + Sync {
     }
 }
 
+/// Whether a read may wait for the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// The read fails with `WouldBlock` if it would have to wait, so that the calling thread can do other work.
+    NonBlocking,
+    /// The read waits.
+    Blocking,
+}
+
 /// True for errors that pass when somebody makes room: no space, quota, too many open files.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];

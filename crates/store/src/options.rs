@@ -53,22 +53,22 @@ impl Options {
 }
 
 /// Whom the log tells. Both are called from the writer thread, or from [`crate::Log::drive`]; they must not block.
-pub struct Hooks {
+pub struct Callbacks {
     /// Every entry that ends at or before the position is durable.
     pub on_durable: Box<dyn Fn(LogPosition) + Send + Sync>,
     /// A write or sync failed: the log has ended, and the process should.
     pub on_failure: Box<dyn Fn(&LogFailure) + Send + Sync>,
 }
 
-impl Hooks {
-    /// Hooks that do nothing.
-    pub fn none() -> Hooks {
-        Hooks { on_durable: Box::new(|_| {}), on_failure: Box::new(|_| {}) }
+impl Callbacks {
+    /// Callbacks that do nothing.
+    pub fn none() -> Callbacks {
+        Callbacks { on_durable: Box::new(|_| {}), on_failure: Box::new(|_| {}) }
     }
 }
 
-impl std::fmt::Debug for Hooks {
+impl std::fmt::Debug for Callbacks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hooks").finish_non_exhaustive()
+        f.debug_struct("Callbacks").finish_non_exhaustive()
     }
 }

@@ -1,10 +1,11 @@
 //! Reads of batch bytes: from the groups in memory, else from the medium.
 
-use crate::ahead::Source;
 use crate::files::segment_name;
-use crate::ring::Loan;
+use crate::log_core::LogCore;
+use crate::medium::ReadMode;
+use crate::read_ahead::Source;
+use crate::recent::MemoryReservation;
 use crate::runs::Runs;
-use crate::shared::Shared;
 use crate::stats::LogStats;
 use bytes::{Bytes, BytesMut};
 use ottla_layout::{BLOCK, Geometry, align_up};
@@ -18,19 +19,10 @@ const MOST_GAP: u64 = 32 << 10;
 /// The most bytes of one access for several ranges.
 const MOST_SPAN: u64 = 5 << 18;
 
-/// Whether a read may wait for the medium.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Haste {
-    /// No: it fails with `WouldBlock` if it would have to, so that the thread can serve others.
-    AtOnce,
-    /// Yes.
-    Waits,
-}
-
 /// Reads durable bytes of the log. Clones share everything.
 #[derive(Clone)]
 pub struct LogReader {
-    shared: Arc<Shared>,
+    shared: Arc<LogCore>,
 }
 
 impl std::fmt::Debug for LogReader {
@@ -40,7 +32,7 @@ impl std::fmt::Debug for LogReader {
 }
 
 impl LogReader {
-    pub(crate) fn new(shared: Arc<Shared>) -> LogReader {
+    pub(crate) fn new(shared: Arc<LogCore>) -> LogReader {
         LogReader { shared }
     }
 
@@ -91,12 +83,12 @@ impl LogReader {
 
     /// The `len` bytes from `position` on, if they are in memory. Never blocks.
     pub fn recent(&self, position: LogPosition, len: usize) -> Option<Bytes> {
-        self.shared.ring.get(position.0, len)
+        self.shared.recent.get(position.0, len)
     }
 
     /// Uses a part of the memory for recent groups for something else, as long as the loan lives.
-    pub fn borrow_memory(&self, bytes: usize) -> Loan {
-        self.shared.ring.lend(bytes)
+    pub fn reserve_memory(&self, bytes: usize) -> MemoryReservation {
+        self.shared.recent.lend(bytes)
     }
 
     /// The `len` bytes from `position` on, inside one entry. Blocks while the medium reads, if they are not in memory.
@@ -104,17 +96,17 @@ impl LogReader {
     /// An error names the file: `NotFound` if the segment was freed, `UnexpectedEof` if it is shorter than the log. Bytes that
     /// are not durable yet are refused with `WouldBlock`.
     pub fn read(&self, position: LogPosition, len: usize) -> io::Result<Bytes> {
-        self.read_span(position, len, Haste::Waits)
+        self.read_span(position, len, ReadMode::Blocking)
     }
 
-    fn read_span(&self, position: LogPosition, len: usize, haste: Haste) -> io::Result<Bytes> {
+    fn read_span(&self, position: LogPosition, len: usize, mode: ReadMode) -> io::Result<Bytes> {
         if position.0.saturating_add(len as u64) > self.shared.durable() {
             let why = format!("position {} is not durable yet", position.0);
             return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
         }
         match self.recent(position, len) {
             Some(bytes) => Ok(bytes),
-            None => self.read_stored(position.0, len, haste),
+            None => self.read_stored(position.0, len, mode),
         }
     }
 
@@ -122,11 +114,11 @@ impl LogReader {
     ///
     /// Errors are those of [`LogReader::read`].
     pub fn read_all(&self, ranges: &[(LogPosition, usize)]) -> io::Result<Vec<Bytes>> {
-        self.read_all_in(ranges, Haste::Waits)
+        self.read_all_with(ranges, ReadMode::Blocking)
     }
 
-    /// As [`LogReader::read_all`], but fails with `WouldBlock` in haste.
-    pub fn read_all_in(&self, ranges: &[(LogPosition, usize)], haste: Haste) -> io::Result<Vec<Bytes>> {
+    /// As [`LogReader::read_all`], but fails with `WouldBlock` in mode.
+    pub fn read_all_with(&self, ranges: &[(LogPosition, usize)], mode: ReadMode) -> io::Result<Vec<Bytes>> {
         let mut all = Vec::with_capacity(ranges.len());
         while let Some((position, len)) = ranges.get(all.len()) {
             let near = match self.recent(*position, *len) {
@@ -139,10 +131,10 @@ impl LogReader {
             match near {
                 [several @ .., (last, last_len)] if !several.is_empty() => {
                     let span = usize::try_from(last.0 - position.0).unwrap_or(usize::MAX) + last_len;
-                    let bytes = self.read_span(*position, span, haste)?;
+                    let bytes = self.read_span(*position, span, mode)?;
                     all.extend(cut(&bytes, position.0, near));
                 }
-                _ => all.push(self.read_span(*position, *len, haste)?),
+                _ => all.push(self.read_span(*position, *len, mode)?),
             }
         }
         Ok(all)
@@ -175,10 +167,10 @@ impl LogReader {
     }
 
     /// Bytes that are not in memory: much of them ahead of a reader that goes forward.
-    fn read_stored(&self, position: u64, len: usize, haste: Haste) -> io::Result<Bytes> {
+    fn read_stored(&self, position: u64, len: usize, mode: ReadMode) -> io::Result<Bytes> {
         let runs = &self.shared.files.runs;
-        if (len as u64) < runs.ahead.large {
-            return self.read_medium(position, len, haste);
+        if (len as u64) < runs.read_ahead.large {
+            return self.read_medium(position, len, mode);
         }
         let geometry = self.shared.geometry();
         let number = geometry.segment_of(position);
@@ -186,20 +178,20 @@ impl LogReader {
         let range = offset..offset + len as u64;
         // Segments are known beside runs, counted from the other end.
         let key = !number;
-        if haste == Haste::AtOnce && runs.touched.times(key, &range) > 0 {
-            return self.read_medium(position, len, haste);
+        if mode == ReadMode::NonBlocking && runs.access_counts.times(key, &range) > 0 {
+            return self.read_medium(position, len, mode);
         }
-        let ahead = runs.ahead.find(key, &range, haste == Haste::Waits);
-        if ahead.is_none() && haste == Haste::AtOnce {
+        let ahead = runs.read_ahead.find(key, &range, mode == ReadMode::Blocking);
+        if ahead.is_none() && mode == ReadMode::NonBlocking {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        runs.touched.touch(key, &range);
+        runs.access_counts.touch(key, &range);
         let bytes = match ahead {
             Some(bytes) => {
                 self.check_live(number).map_err(|error| explain(number, offset, error))?;
                 bytes
             }
-            None => self.read_medium(position, len, haste)?,
+            None => self.read_medium(position, len, mode)?,
         };
         self.go_on_from(number, &range);
         Ok(bytes)
@@ -211,7 +203,7 @@ impl LogReader {
         let end = self.shared.durable().min(geometry.end_of(number)) - geometry.start_of(number);
         if let Ok(file) = self.shared.files.segment(number) {
             let source = Source { key: !number, file, end: end / BLOCK * BLOCK, cached: true };
-            self.shared.files.runs.read_ahead(source, range, &self.shared.pool);
+            self.shared.files.runs.note_read(source, range, &self.shared.pool);
         }
     }
 
@@ -226,16 +218,16 @@ impl LogReader {
     /// Whole blocks from `block` on that hold everything up to `limit`.
     fn read_blocks(&self, block: u64, limit: u64) -> io::Result<Bytes> {
         let len = (limit - block) as usize;
-        match self.read_medium(block, align_up(limit - block) as usize, Haste::Waits) {
+        match self.read_medium(block, align_up(limit - block) as usize, ReadMode::Blocking) {
             // The last block of a file need not be whole.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.read_medium(block, len, Haste::Waits)
+                self.read_medium(block, len, ReadMode::Blocking)
             }
             other => other,
         }
     }
 
-    fn read_medium(&self, position: u64, len: usize, haste: Haste) -> io::Result<Bytes> {
+    fn read_medium(&self, position: u64, len: usize, mode: ReadMode) -> io::Result<Bytes> {
         let geometry = self.shared.geometry();
         let number = geometry.segment_of(position);
         let offset = geometry.offset_of(position);
@@ -243,10 +235,10 @@ impl LogReader {
         let file = self.shared.files.segment(number).map_err(explain)?;
         let mut buffer = self.shared.pool.take(len);
         buffer.resize_for_read(len);
-        let found = match haste {
-            Haste::Waits => file.read_at(buffer.as_mut(), offset).map_err(explain)?,
-            Haste::AtOnce if file.read_at_once(buffer.as_mut(), offset) => len,
-            Haste::AtOnce => return Err(io::ErrorKind::WouldBlock.into()),
+        let found = match mode {
+            ReadMode::Blocking => file.read_at(buffer.as_mut(), offset).map_err(explain)?,
+            ReadMode::NonBlocking if file.read_at_once(buffer.as_mut(), offset) => len,
+            ReadMode::NonBlocking => return Err(io::ErrorKind::WouldBlock.into()),
         };
         if found < len {
             return Err(explain(io::ErrorKind::UnexpectedEof.into()));

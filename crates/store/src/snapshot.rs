@@ -2,8 +2,8 @@
 
 use crate::error::{OpenError, SnapshotFailure};
 use crate::files::{snapshot_name, temporary};
+use crate::log_core::LogCore;
 use crate::medium::{Medium, MediumFile};
-use crate::shared::Shared;
 use ottla_layout::Identity;
 use ottla_layout::record::{decode, encode};
 use ottla_layout::snapshot::{
@@ -20,7 +20,7 @@ const KEPT: usize = 2;
 /// Writes snapshots of the state, from any thread, one at a time.
 #[derive(Clone)]
 pub struct Snapshotter {
-    shared: Arc<Shared>,
+    shared: Arc<LogCore>,
 }
 
 impl std::fmt::Debug for Snapshotter {
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Snapshotter {
 }
 
 impl Snapshotter {
-    pub(crate) fn new(shared: Arc<Shared>) -> Snapshotter {
+    pub(crate) fn new(shared: Arc<LogCore>) -> Snapshotter {
         Snapshotter { shared }
     }
 
@@ -337,17 +337,17 @@ impl Pieces {
 
 /// A snapshot that was left out because it is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Skipped {
+pub(crate) struct DamagedSnapshot {
     pub(crate) position: u64,
     pub(crate) reason: String,
 }
 
 /// What was found of snapshots.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct SnapshotSearch {
     /// The newest that is whole.
     pub(crate) newest: Option<Pieces>,
-    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) skipped: Vec<DamagedSnapshot>,
 }
 
 /// Finds the newest snapshot that is whole.
@@ -355,8 +355,8 @@ pub(crate) fn find_newest(
     medium: &dyn Medium,
     identity: &Identity,
     positions: impl DoubleEndedIterator<Item = u64>,
-) -> Result<Found, OpenError> {
-    let mut found = Found::default();
+) -> Result<SnapshotSearch, OpenError> {
+    let mut found = SnapshotSearch::default();
     for position in positions.rev() {
         let name = snapshot_name(position);
         let file = medium.open(&name).map_err(OpenError::medium(&name, "opening"))?;
@@ -368,7 +368,7 @@ pub(crate) fn find_newest(
             Err(why) => Err(why.to_string()),
         };
         match checked {
-            Err(reason) => found.skipped.push(Skipped { position, reason }),
+            Err(reason) => found.skipped.push(DamagedSnapshot { position, reason }),
             Ok(last) => {
                 let damaged = |what: String| OpenError::Damaged { file: name.clone(), offset: 0, what };
                 let chunks = Chunks::open(file, identity).map_err(|why| damaged(why.to_string()))?;

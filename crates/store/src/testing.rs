@@ -1,13 +1,13 @@
 //! A medium with faults, for tests: it keeps what was written and what was synced apart, and can crash, fail, fill up and
 //! rot at any step. Everything it does by chance follows from a seed.
 
-mod ambush;
+mod fault_points;
 
-pub use ambush::Naming;
+pub use fault_points::NameEvent;
 
 use crate::medium::{Medium, MediumFile};
 use crate::memory::not_found;
-use ambush::Ambush;
+use fault_points::FaultPoint;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -43,7 +43,7 @@ struct World {
     chance: u64,
     steps: u64,
     faults: BTreeMap<u64, Fault>,
-    ambushes: Vec<Ambush>,
+    fault_points: Vec<FaultPoint>,
     capacity: u64,
     names: BTreeMap<String, usize>,
     /// States of the names since they were last synced, oldest first; the first is the synced one.
@@ -70,7 +70,7 @@ impl FaultMedium {
             chance: seed,
             steps: 0,
             faults: BTreeMap::new(),
-            ambushes: Vec::new(),
+            fault_points: Vec::new(),
             capacity: u64::MAX,
             names: BTreeMap::new(),
             history: vec![BTreeMap::new()],
@@ -115,7 +115,7 @@ impl FaultMedium {
         let mut world = self.world();
         world.generation += 1;
         world.faults.clear();
-        world.ambushes.clear();
+        world.fault_points.clear();
         FaultMedium { world: Arc::clone(&self.world), generation: world.generation }
     }
 
@@ -125,7 +125,7 @@ impl FaultMedium {
         let mut world = self.world();
         world.generation += 1;
         world.faults.clear();
-        world.ambushes.clear();
+        world.fault_points.clear();
         let World { files, chance, .. } = &mut *world;
         for file in files {
             file.lose_power(chance);
@@ -154,7 +154,7 @@ impl FaultMedium {
             chance: seed,
             steps: 0,
             faults: BTreeMap::new(),
-            ambushes: Vec::new(),
+            fault_points: Vec::new(),
             capacity: world.capacity,
             names: world.names.clone(),
             history: world.history.clone(),
@@ -323,7 +323,7 @@ impl Medium for FaultMedium {
         let mut names = world.names.clone();
         names.insert(name.to_owned(), id);
         world.rename_to(names);
-        world.named(Naming::Given, name);
+        world.trigger(NameEvent::Added, name);
         Ok(self.file(id))
     }
 
@@ -333,8 +333,8 @@ impl Medium for FaultMedium {
         let id = names.remove(from).ok_or_else(|| not_found(from))?;
         names.insert(to.to_owned(), id);
         world.rename_to(names);
-        world.named(Naming::Taken, from);
-        world.named(Naming::Given, to);
+        world.trigger(NameEvent::Removed, from);
+        world.trigger(NameEvent::Added, to);
         Ok(())
     }
 
@@ -343,7 +343,7 @@ impl Medium for FaultMedium {
         let mut names = world.names.clone();
         names.remove(name).ok_or_else(|| not_found(name))?;
         world.rename_to(names);
-        world.named(Naming::Taken, name);
+        world.trigger(NameEvent::Removed, name);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 
 use crate::error::LogFailure;
 use crate::files::segment_name;
+use crate::log_core::{LogCore, OpenGroup};
 use crate::medium::MediumFile;
-use crate::shared::{OpenGroup, Shared};
 use ottla_layout::{GroupHeader, seal_group};
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// The end of the chain as written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
+pub(crate) struct ChainEnd {
     /// Epoch of this opening of the log.
     pub(crate) epoch: u32,
     /// Sequence number of the last group.
@@ -26,7 +26,7 @@ pub(crate) struct Written {
     pub(crate) had_entries: bool,
 }
 
-impl Shared {
+impl LogCore {
     /// The body of the writer thread.
     pub(crate) fn write_until_stopped(&self) {
         while let Some(group) = self.wait_for_group() {
@@ -111,11 +111,11 @@ impl Shared {
         drop(written);
         // Nobody reads padding.
         group.buffer.resize(used);
-        self.ring.push(group.position, group.buffer);
+        self.recent.push(group.position, group.buffer);
         Ok(end)
     }
 
-    pub(crate) fn written(&self) -> MutexGuard<'_, Written> {
+    pub(crate) fn written(&self) -> MutexGuard<'_, ChainEnd> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,7 +5,7 @@ use super::seat::Told;
 use super::thread::{Machine, Ready, prepare};
 use super::{Host, HostOptions};
 use ottla_core::Shard;
-use ottla_store::{LogReader, Medium, OpenError, Options, Recovered};
+use ottla_store::{LogReader, Medium, OpenError, Options, RecoveryReport};
 use ottla_types::{LogPosition, Millis};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Driven {
     host: Host,
     wake: Arc<Notify>,
     failure: watch::Receiver<Option<String>>,
-    recovered: Recovered,
+    recovered: RecoveryReport,
 }
 
 impl std::fmt::Debug for Driven {
@@ -55,7 +55,7 @@ impl Driven {
     }
 
     /// What was found in the log.
-    pub fn recovered(&self) -> &Recovered {
+    pub fn recovered(&self) -> &RecoveryReport {
         &self.recovered
     }
 
@@ -105,7 +105,7 @@ impl Driven {
 
     /// Begins to write what was appended: what comes goes into the next group.
     pub fn begin_group(&mut self) {
-        self.machine.log.drive_to_begin();
+        self.machine.log.drive_seal();
     }
 
     /// Lets the log write and sync one group. The next turn hears of it, also when others wait behind it.
@@ -116,7 +116,7 @@ impl Driven {
     /// Prepares and frees segments and runs as far as the log is durable now, as a thread may that is faster than the one that
     /// writes the log.
     pub fn do_chores(&mut self) {
-        self.machine.log.drive_chores();
+        self.machine.log.drive_maintenance();
     }
 
     /// Writes what there is of a snapshot.

@@ -13,7 +13,7 @@
 use super::seat::Mailbox;
 use super::snapshots::{Snapshots, Taking};
 use ottla_core::Shard;
-use ottla_store::{Log, Recovered, Snapshotter};
+use ottla_store::{Log, RecoveryReport, Snapshotter};
 use ottla_types::record::{CatalogRecord, LogRecord, PartitionRecord};
 use ottla_types::{LogPosition, Millis};
 use std::ops::Range;
@@ -43,7 +43,12 @@ pub(super) struct Housekeeping {
 }
 
 impl Housekeeping {
-    pub(super) fn new(log: &Log, recovered: &Recovered, when: Snapshots, commands: Mailbox) -> Housekeeping {
+    pub(super) fn new(
+        log: &Log,
+        recovered: &RecoveryReport,
+        when: Snapshots,
+        commands: Mailbox,
+    ) -> Housekeeping {
         Housekeeping {
             snapshotter: log.snapshotter(),
             when,

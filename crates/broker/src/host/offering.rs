@@ -10,7 +10,7 @@ use super::{NoRoom, reach};
 use crate::trace::Stage;
 use ottla_core::ops::{PartitionCommand, Produce, ProduceBatch};
 use ottla_core::{Command, Input, Ticket};
-use ottla_store::Room;
+use ottla_store::SpaceLevel;
 use ottla_types::Millis;
 
 /// Bytes of a batch's record beside the batch, and of what its transaction may add: plenty.
@@ -74,7 +74,7 @@ impl Machine {
 
     fn let_in(&mut self, now: Millis, waiter: Waiter) {
         let full = self.space.rung(now) == Rung::Full;
-        if full || self.log.room_for(waiter.brings.bytes) == Room::Full {
+        if full || self.log.space_for(waiter.brings.bytes) == SpaceLevel::Full {
             return refuse(waiter);
         }
         let Waiter { submission, brings } = waiter;

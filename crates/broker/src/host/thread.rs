@@ -16,7 +16,8 @@ use crate::trace::Stage;
 use ottla_core::config::Settings;
 use ottla_core::{Applied, Effect, Effects, Input, Reply, Shard, TicketId};
 use ottla_store::{
-    AppendError, Appended, Hooks, Log, LogReader, Medium, OpenError, Opened, Options, Recovered, Replayed,
+    AppendError, Callbacks, EntryRange, Log, LogReader, Medium, OpenError, OpenLog, Options, RecoveryReport,
+    ReplayItem,
 };
 use ottla_types::record::{CatalogRecord, ClusterCreated, LogRecord};
 use ottla_types::{LogPosition, Millis};
@@ -68,7 +69,7 @@ pub struct Started {
     /// Holds a message once the log has failed. The process should end then: what memory says may not be on disk.
     pub failure: watch::Receiver<Option<String>>,
     /// What was found in the log.
-    pub recovered: Recovered,
+    pub recovered: RecoveryReport,
     /// The log and its medium, in a few words.
     pub description: String,
     /// The thread, which ends after [`Host::stop`].
@@ -96,7 +97,7 @@ pub(super) struct Ready {
     pub(super) machine: Machine,
     pub(super) host: Host,
     pub(super) failure: watch::Receiver<Option<String>>,
-    pub(super) recovered: Recovered,
+    pub(super) recovered: RecoveryReport,
 }
 
 /// Replays the log. `told` hears of commands.
@@ -109,11 +110,11 @@ pub(super) fn prepare(
     let (mailbox, inbox) = mailbox(told);
     let mut shard = Shard::new(options.settings);
     let (durable, failed) = (mailbox.clone(), mailbox.clone());
-    let hooks = Hooks {
+    let hooks = Callbacks {
         on_durable: Box::new(move |position| durable.report(Message::Durable(position))),
         on_failure: Box::new(move |why| failed.report(Message::LogFailed(why.to_string()))),
     };
-    let Opened { log, recovered } =
+    let OpenLog { log, recovery: recovered } =
         Log::open(medium, options.log, hooks, &mut |one| replay(&mut shard, &one))?;
     let (failure, failure_seen) = watch::channel(None);
     let metrics = Arc::new(Metrics::new());
@@ -146,14 +147,14 @@ pub(super) fn prepare(
     Ok(Ready { machine, host, failure: failure_seen, recovered })
 }
 
-fn replay(shard: &mut Shard, one: &Replayed) {
+fn replay(shard: &mut Shard, one: &ReplayItem) {
     match one {
-        Replayed::Snapshot(row) => shard.restore(row),
-        Replayed::Entry(at, record) => shard.apply(applied(*at), record),
+        ReplayItem::Snapshot(row) => shard.restore(row),
+        ReplayItem::Entry(at, record) => shard.apply(applied(*at), record),
     }
 }
 
-fn applied(at: Appended) -> Applied {
+fn applied(at: EntryRange) -> Applied {
     Applied { position: at.position, payload: at.payload.unwrap_or(at.position) }
 }
 

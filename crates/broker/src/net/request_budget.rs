@@ -9,7 +9,7 @@
 //!   budget, and is borrowed from the log's cache of recent groups while the turn is taken.
 
 use crate::Limits;
-use ottla_store::{Loan, LogReader};
+use ottla_store::{LogReader, MemoryReservation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -59,7 +59,7 @@ pub(crate) struct RequestCharge {
     paid: Option<(Arc<Common>, usize)>,
     turn: Option<OwnedSemaphorePermit>,
     /// The memory borrowed while the request has the turn.
-    loan: Option<Loan>,
+    reservation: Option<MemoryReservation>,
 }
 
 impl RequestBudget {
@@ -113,7 +113,7 @@ impl RequestBudget {
                 turn = Arc::clone(&self.turn).acquire_owned() => {
                     // The semaphore is never closed, so this is a permit.
                     charge.turn = turn.ok();
-                    charge.loan = self.lender.as_ref().map(|lender| lender.borrow_memory(self.largest));
+                    charge.reservation = self.lender.as_ref().map(|lender| lender.reserve_memory(self.largest));
                     return;
                 }
             }

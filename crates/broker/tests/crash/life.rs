@@ -4,7 +4,9 @@ use ottla_core::config::Settings;
 use ottla_core::partition::Isolation;
 use ottla_core::{Applied, Command, Effect, Effects, Input, Reply, Shard, Ticket, TicketId};
 use ottla_store::testing::FaultMedium;
-use ottla_store::{Appended, Hooks, Log, Opened, Options, Replayed, SnapshotFailure, SnapshotWriter};
+use ottla_store::{
+    Callbacks, EntryRange, Log, OpenLog, Options, ReplayItem, SnapshotFailure, SnapshotWriter,
+};
 use ottla_types::record::{BatchPlace, LogRecord, SnapshotUnit, StoredBatch, TransactionStatus};
 use ottla_types::{LogPosition, Millis};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +74,7 @@ impl Ledger {
     /// Names of the kinds of records so far.
     pub(crate) fn kinds(&self) -> BTreeSet<String> {
         let name = |(_, _, record): &(Applied, LogPosition, LogRecord)| {
-            format!("{record:?}").split('(').next().unwrap_or_default().to_owned()
+            format!("{record:?}").split('(').nth(1).unwrap_or_default().to_owned()
         };
         self.records.iter().map(name).collect()
     }
@@ -123,18 +125,18 @@ impl Life {
         let told = Arc::new(AtomicU64::new(0));
         let listener = Arc::clone(&told);
         let on_durable = move |position: LogPosition| listener.store(position.0, Ordering::SeqCst);
-        let hooks = Hooks { on_durable: Box::new(on_durable), on_failure: Box::new(|_| {}) };
+        let hooks = Callbacks { on_durable: Box::new(on_durable), on_failure: Box::new(|_| {}) };
         let options =
             Options { segment_size: 64 << 10, threads: false, log_id: Some(7), recent: 0, ..Options::disk() };
         let mut shard = Shard::new(settings());
         let opened = Log::open(Arc::new(medium.clone()), options, hooks, &mut |one| match one {
-            Replayed::Snapshot(row) => shard.restore(&row),
-            Replayed::Entry(Appended { position, payload, .. }, record) => {
+            ReplayItem::Snapshot(row) => shard.restore(&row),
+            ReplayItem::Entry(EntryRange { position, payload, .. }, record) => {
                 shard.apply(applied_at(position, payload), &record);
             }
         });
         let log = match opened {
-            Ok(Opened { log, .. }) => log,
+            Ok(OpenLog { log, .. }) => log,
             Err(error) => {
                 // Only the planned fault may keep the log from opening.
                 assert!(is_accident(&error), "{}: {error}", ledger.what);
@@ -169,7 +171,7 @@ impl Life {
         for effect in effects.drain() {
             match effect {
                 Effect::Append(record) => {
-                    let Ok(Appended { position, payload, end }) = self.log.append(&record) else {
+                    let Ok(EntryRange { position, payload, end }) = self.log.append(&record) else {
                         // The rest of the step is dropped, as in the host.
                         self.shard.refused();
                         return None;

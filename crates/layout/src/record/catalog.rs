@@ -19,7 +19,7 @@ fields! {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::tests::{any_configs, any_millis, any_topic, round_trip};
+    use crate::record::generators::{any_configs, any_millis, any_topic, round_trip};
     use ottla_types::ProducerId;
     use ottla_types::record::{CatalogRecord, LogRecord, TransactionRecord};
     use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! Fields of records: how each plain type becomes bytes and comes back. Integers are little-endian, strings and lists carry
 //! a u32 count in front, an option is a byte 0 or 1.
 
-use crate::explain::{Said, Trace};
+use crate::span::{FieldValue, Trace};
 use bytes::Bytes;
 use ottla_types::{
     LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId, TopicPartition,
@@ -76,16 +76,16 @@ impl<'a> Reader<'a> {
 
     /// The next field, by its name.
     pub(crate) fn field<T: Field>(&mut self, name: &'static str) -> Result<T, DecodeError> {
-        self.piece(name, None, T::WORD, T::take)
+        self.span(name, None, T::WORD, T::take)
     }
 
     /// The next element of a list.
     fn element<T: Field>(&mut self, index: u32) -> Result<T, DecodeError> {
-        self.piece(T::WORD, Some(index), T::WORD, T::take)
+        self.span(T::WORD, Some(index), T::WORD, T::take)
     }
 
     /// Reads something that has a name.
-    pub(crate) fn piece<T>(
+    pub(crate) fn span<T>(
         &mut self,
         name: &'static str,
         index: Option<u32>,
@@ -104,9 +104,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Keeps what the bytes say that were just read.
-    pub(crate) fn says(&mut self, said: impl FnOnce() -> Said) {
+    pub(crate) fn set_value(&mut self, value: impl FnOnce() -> FieldValue) {
         if let Some(trace) = &mut self.trace {
-            trace.say(said());
+            trace.set_value(value());
         }
     }
 
@@ -166,7 +166,7 @@ macro_rules! integers {
             }
             fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
                 let value = input.array().map(<$kind>::from_le_bytes)?;
-                input.says(|| Said::Number(i128::from(value)));
+                input.set_value(|| FieldValue::Number(i128::from(value)));
                 Ok(value)
             }
         }
@@ -175,7 +175,7 @@ macro_rules! integers {
 integers!(u8, i16, u32, i32, u64, i64);
 
 macro_rules! wrappers {
-    ($($kind:ident($inner:ty) $word:literal $said:expr;)*) => {$(
+    ($($kind:ident($inner:ty) $word:literal $value:expr;)*) => {$(
         impl Field for $kind {
             const WORD: &'static str = $word;
             fn put(&self, out: &mut Vec<u8>) {
@@ -183,18 +183,18 @@ macro_rules! wrappers {
             }
             fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
                 let value = <$inner>::take(input)?;
-                input.says(|| $said(value.into()));
+                input.set_value(|| $value(value.into()));
                 Ok($kind(value))
             }
         }
     )*};
 }
 wrappers! {
-    LogPosition(u64) "position" Said::Number;
-    Millis(i64) "time" Said::Time;
-    Offset(i64) "offset" Said::Number;
-    ProducerEpoch(i16) "epoch" Said::Number;
-    ProducerId(i64) "producer id" Said::Number;
+    LogPosition(u64) "position" FieldValue::Number;
+    Millis(i64) "time" FieldValue::Time;
+    Offset(i64) "offset" FieldValue::Number;
+    ProducerEpoch(i16) "epoch" FieldValue::Number;
+    ProducerId(i64) "producer id" FieldValue::Number;
 }
 
 impl Field for bool {
@@ -208,7 +208,7 @@ impl Field for bool {
             1 => Some(true),
             _ => None,
         })?;
-        input.says(|| Said::Bool(value));
+        input.set_value(|| FieldValue::Bool(value));
         Ok(value)
     }
 }
@@ -221,7 +221,7 @@ impl Field for TimestampType {
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let append_time = bool::take(input)?;
         let name = if append_time { "log append time" } else { "create time" };
-        input.says(|| Said::Named(i64::from(append_time), name));
+        input.set_value(|| FieldValue::Named(i64::from(append_time), name));
         Ok(if append_time { TimestampType::LogAppendTime } else { TimestampType::CreateTime })
     }
 }
@@ -233,7 +233,7 @@ impl Field for TopicId {
     }
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let id = input.array().map(TopicId)?;
-        input.says(|| Said::Topic(id));
+        input.set_value(|| FieldValue::Topic(id));
         Ok(id)
     }
 }
@@ -253,7 +253,7 @@ impl Field for String {
         let len = u32::take(input)? as usize;
         let at = input.at();
         let text = std::str::from_utf8(input.bytes(len)?).map_err(|_| DecodeError::Text { at })?;
-        input.says(|| Said::Text(text.to_owned()));
+        input.set_value(|| FieldValue::Text(text.to_owned()));
         Ok(text.to_owned())
     }
 }
@@ -267,7 +267,7 @@ impl Field for Bytes {
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let len = u32::take(input)? as usize;
         let bytes = input.bytes(len)?;
-        input.says(|| Said::Bytes(bytes.len()));
+        input.set_value(|| FieldValue::Bytes(bytes.len()));
         Ok(Bytes::copy_from_slice(bytes))
     }
 }
@@ -300,7 +300,7 @@ impl<T: Field> Field for Vec<T> {
         if count > input.remaining() {
             return Err(DecodeError::Short { at });
         }
-        input.says(|| Said::Elements(written));
+        input.set_value(|| FieldValue::Elements(written));
         (0..written).map(|index| input.element(index)).collect()
     }
 }

@@ -15,7 +15,7 @@ fields! {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::tests::{any_bytes, any_millis, few, round_trip};
+    use crate::record::generators::{any_bytes, any_millis, few, round_trip};
     use ottla_types::record::{GroupRecord, LogRecord};
     use proptest::option;
     use proptest::prelude::*;

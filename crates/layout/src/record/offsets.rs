@@ -17,7 +17,7 @@ fields! {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::tests::{
+    use crate::record::generators::{
         any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, few, round_trip,
     };
     use ottla_types::record::{LogRecord, OffsetRecord};

@@ -4,7 +4,7 @@
 //! entry, so that they can be sent from where they lie.
 
 use super::field::{DecodeError, Field, Reader, fields};
-use crate::explain::Said;
+use crate::span::FieldValue;
 use bytes::Bytes;
 use ottla_types::record::{
     BatchAppended, LogStartMoved, Marker, MarkerAppended, PartsInstalled, ProducersExpired, RunPart,
@@ -49,9 +49,9 @@ impl Field for BatchAppended {
             payload: Bytes::new(),
         };
         let size = record.summary.size as usize;
-        input.piece("batch", None, "record batch", |input| {
+        input.span("batch", None, "record batch", |input| {
             input.bytes(size)?;
-            input.says(|| Said::Bytes(size));
+            input.set_value(|| FieldValue::Bytes(size));
             Ok(())
         })?;
         Ok(record)
@@ -83,7 +83,7 @@ pub fn patch_batch(record: &BatchAppended, batch: &mut [u8]) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::tests::{
+    use crate::record::generators::{
         any_epoch, any_millis, any_offset, any_partition, any_producer, few, round_trip,
     };
     use ottla_types::record::{LogRecord, PartitionRecord};

@@ -24,7 +24,7 @@ impl Field for BatchPlace {
     }
 
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let marker = input.piece("marker", None, "u8", |input| {
+        let marker = input.span("marker", None, "u8", |input| {
             input.choice("place of a batch", |value| match value {
                 0 => Some(false),
                 1 => Some(true),
@@ -54,7 +54,7 @@ impl Field for SnapshotUnit {
     }
 
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let kind = input.piece("kind", None, "u8", |input| {
+        let kind = input.span("kind", None, "u8", |input| {
             input.choice("unit of a snapshot", |value| (value <= 6).then_some(value))
         })?;
         Ok(match kind {
@@ -87,11 +87,11 @@ fields! {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::partition::tests::{any_marker, any_part};
-    use crate::record::tests::{
+    use crate::record::generators::{
         any_epoch, any_millis, any_offset, any_partition, any_position, any_producer, any_topic, few,
         round_trip,
     };
+    use crate::record::partition::tests::{any_marker, any_part};
     use ottla_types::record::{LogRecord, PartitionRecord};
     use proptest::option;
     use proptest::prelude::*;

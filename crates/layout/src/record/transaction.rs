@@ -1,7 +1,7 @@
 //! Transactional ids: updates, added partitions, the end, and expiry.
 
 use super::field::{DecodeError, Field, Reader, fields};
-use crate::explain::Said;
+use crate::span::FieldValue;
 use ottla_types::record::{
     TransactionEnded, TransactionExtended, TransactionForgotten, TransactionState, TransactionStatus,
     TransactionUpdated,
@@ -28,7 +28,7 @@ impl Field for TransactionStatus {
             3 => Some((3, TransactionStatus::CompleteAbort, "aborted")),
             _ => None,
         })?;
-        input.says(|| Said::Named(number, name));
+        input.set_value(|| FieldValue::Named(number, name));
         Ok(status)
     }
 }
@@ -47,10 +47,10 @@ fields! {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::record::partition::tests::any_marker;
-    use crate::record::tests::{
+    use crate::record::generators::{
         any_epoch, any_millis, any_offset, any_partition, any_producer, few, round_trip,
     };
+    use crate::record::partition::tests::any_marker;
     use ottla_types::record::{LogRecord, TransactionRecord};
     use proptest::prelude::*;
 

@@ -4,9 +4,9 @@
 //! An entry stands for a **stretch**: the batches from its place to that of the next entry. The first stretch begins with the
 //! part; a new one begins with the first batch that lies 4096 bytes or more behind the last one's beginning.
 
-use crate::read::{array, put, u32_at, u64_at};
-use crate::run::RunId;
-use crate::run::batch::{BatchHead, HeadSum};
+use crate::read::{array, put, u32_at};
+use crate::run::batch::{BatchHead, Batches, HeadSum};
+use crate::run::file::RunId;
 use ottla_types::{Millis, Offset};
 
 const MAGIC: &[u8; 4] = b"OTDR";
@@ -242,7 +242,7 @@ pub fn walk_stretch(
 ) -> Result<(), (usize, String)> {
     let mut heads = HeadSum::default();
     let mut next = stretch.base_offset;
-    for found in super::Batches::of(bytes) {
+    for found in Batches::of(bytes) {
         let (at, head, batch) = found.map_err(|(at, fault)| (at, fault.to_string()))?;
         let starts_right = if at == 0 { head.base_offset == next } else { head.base_offset >= next };
         if !starts_right {
@@ -259,9 +259,4 @@ pub fn walk_stretch(
         return Err((0, "the heads of the batches do not match their checksum in the directory".to_owned()));
     }
     Ok(())
-}
-
-/// Number at `at` of a fixed layout that was checked to be long enough.
-pub(super) fn number(bytes: &[u8], at: usize) -> Option<i64> {
-    u64_at(bytes, at).map(|number| number as i64)
 }

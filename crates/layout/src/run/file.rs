@@ -2,7 +2,7 @@
 
 use crate::geometry::{BLOCK, align_up};
 use crate::identity::Identity;
-use crate::read::{array, put, u16_at, u32_at, u64_at};
+use crate::read::{array, i64_at, put, u16_at, u32_at, u64_at};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset, TopicId, TopicPartition};
 
@@ -193,7 +193,7 @@ impl RunRow {
     }
 
     fn decode(run: u64, row: &[u8]) -> Option<RunRow> {
-        let number = |at| super::directory::number(row, at);
+        let number = |at| i64_at(row, at);
         let partition = i32::from_le_bytes(array(row, 16)?);
         Some(RunRow {
             partition: TopicPartition { topic: TopicId(array(row, 0)?), partition },

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ottla_core::{Applied, Shard};
-use ottla_store::inspect::{Folder, Found};
-use ottla_store::{Appended, DiskMedium, Hooks, Log, OpenError, Options, PartEnd, Replayed};
+use ottla_store::inspect::{Folder, LogItem};
+use ottla_store::{Callbacks, DiskMedium, EntryRange, Log, OpenError, Options, PartEnd, ReplayItem};
 use ottla_types::record::*;
 use ottla_types::{
     BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId, TopicPartition,
@@ -78,7 +78,7 @@ struct FolderBuilder {
     time: i64,
 }
 
-fn applied(at: Appended) -> Applied {
+fn applied(at: EntryRange) -> Applied {
     Applied { position: at.position, payload: at.payload.unwrap_or(at.position) }
 }
 
@@ -88,9 +88,9 @@ impl FolderBuilder {
             Options { segment_size: 64 << 10, threads: false, log_id: Some(0x1234), ..Options::disk() };
         let medium = Arc::new(until_free(|| DiskMedium::open(folder)));
         let mut shard = Shard::new(Default::default());
-        let opened = Log::open(medium, options, Hooks::none(), &mut |one| match one {
-            Replayed::Snapshot(row) => shard.restore(&row),
-            Replayed::Entry(at, record) => shard.apply(applied(at), &record),
+        let opened = Log::open(medium, options, Callbacks::none(), &mut |one| match one {
+            ReplayItem::Snapshot(row) => shard.restore(&row),
+            ReplayItem::Entry(at, record) => shard.apply(applied(at), &record),
         });
         let next = shard.partitions().iter().map(|(at, partition)| (at, partition.next_offset().0)).collect();
         FolderBuilder { log: opened.unwrap().log, shard, next, time: NOON }
@@ -321,7 +321,7 @@ pub(crate) fn extents(folder: &Path) -> Vec<Extent> {
     let geometry = folder.identity().geometry;
     let mut found = Vec::new();
     let walked = folder.walk::<OpenError>(&mut |one| {
-        if let Found::Group { bytes, group } = one {
+        if let LogItem::Group { bytes, group } = one {
             found.push(Extent {
                 file: Folder::segment_name(geometry.segment_of(group.header.position)),
                 offset: geometry.offset_of(group.header.position),

@@ -7,7 +7,7 @@ use ottla_layout::snapshot::{ChunkReader, ChunkStep, SNAPSHOT_HEADER, SnapshotEr
 
 /// What is found in a snapshot, in order. Offsets are those in the file.
 #[derive(Debug)]
-pub enum SnapshotFound<'a> {
+pub enum SnapshotItem<'a> {
     /// The header, whole.
     Header {
         /// Version of the format.
@@ -47,18 +47,18 @@ pub(super) fn read<E: From<OpenError>>(
     name: &str,
     identity: &Identity,
     position: u64,
-    see: &mut dyn FnMut(SnapshotFound<'_>) -> Result<(), E>,
+    see: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let explain = || OpenError::medium(name, "reading");
     let ended = |stop, offset| match stop {
         Stop::Medium(error) => Err(explain()(error)),
-        Stop::Damage(reason) => Ok(SnapshotFound::Damage { offset, reason }),
+        Stop::Damage(reason) => Ok(SnapshotItem::Damage { offset, reason }),
     };
     let (head, bytes) = match header(file, identity, position) {
         Ok(found) => found,
         Err(stop) => return see(ended(stop, 0)?),
     };
-    see(SnapshotFound::Header { format: head.format, bytes: &bytes })?;
+    see(SnapshotItem::Header { format: head.format, bytes: &bytes })?;
     let mut chunks = ChunkReader::new(&head);
     let mut offset = bytes.len() as u64;
     loop {
@@ -68,15 +68,15 @@ pub(super) fn read<E: From<OpenError>>(
         };
         let bytes = bytes.as_slice();
         if is_end {
-            see(SnapshotFound::End { offset, bytes })?;
+            see(SnapshotItem::End { offset, bytes })?;
             return behind(file, offset + bytes.len() as u64, &explain, see);
         }
         let body = offset + chunks.header_len() as u64;
         let entries = match chunks.entries(bytes) {
             Ok(entries) => place(body, entries),
-            Err(error) => return see(SnapshotFound::Damage { offset, reason: error.to_string() }),
+            Err(error) => return see(SnapshotItem::Damage { offset, reason: error.to_string() }),
         };
-        see(SnapshotFound::Chunk { offset, bytes, position: chunks.position(), entries })?;
+        see(SnapshotItem::Chunk { offset, bytes, position: chunks.position(), entries })?;
         offset += bytes.len() as u64;
     }
 }
@@ -86,12 +86,12 @@ fn behind<E: From<OpenError>, F: FnOnce(std::io::Error) -> OpenError>(
     file: &dyn MediumFile,
     end: u64,
     explain: &dyn Fn() -> F,
-    see: &mut dyn FnMut(SnapshotFound<'_>) -> Result<(), E>,
+    see: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let size = file.size().map_err(explain())?;
     if size > end {
         let reason = format!("{} bytes behind the end of the snapshot", size - end);
-        see(SnapshotFound::Damage { offset: end, reason })?;
+        see(SnapshotItem::Damage { offset: end, reason })?;
     }
     Ok(())
 }

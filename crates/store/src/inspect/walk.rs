@@ -3,14 +3,14 @@
 use crate::error::OpenError;
 use crate::files::{Files, segment_name};
 use crate::scan::Windows;
-use ottla_layout::recover::{Break, Chain};
+use ottla_layout::recover::{Chain, ChainBreak};
 use ottla_layout::{
     BLOCK, GROUP_HEADER, Group, GroupError, GroupHeader, SegmentHeader, open_group, peek_group,
 };
 
 /// What is found in a log, in order.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum LogItem<'a> {
     /// A segment begins.
     Segment {
         /// Its number.
@@ -32,7 +32,7 @@ pub enum Found<'a> {
     /// Groups are missing or damaged.
     Damage(Damage),
     /// The log ends.
-    End(End),
+    End(LogEnd),
 }
 
 /// A place where the chain of groups is broken, although the log went on behind it.
@@ -52,7 +52,7 @@ pub struct Damage {
 
 /// Where the log ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct LogEnd {
     /// Position behind the last group.
     pub position: u64,
     /// Position of a torn group behind it, and what it looks like: a crash interrupted its write, it was never acknowledged.
@@ -62,7 +62,7 @@ pub struct End {
 pub(super) fn walk<E: From<OpenError>>(
     files: &Files,
     replay_segment: u64,
-    see: &mut dyn FnMut(Found<'_>) -> Result<(), E>,
+    see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let segments = files.segments();
     let first = segments.first().copied().unwrap_or(0);
@@ -90,13 +90,13 @@ pub(super) fn walk<E: From<OpenError>>(
             Next::Damage(damage) => {
                 let to = damage.to;
                 walk.enter(damage.at, see)?;
-                see(Found::Damage(damage))?;
+                see(LogItem::Damage(damage))?;
                 let Some(to) = to else { return Ok(()) };
                 walk.chain = Chain::from_place(files.identity, to);
             }
             Next::End(end) => {
                 walk.enter(end.position.saturating_sub(1), see)?;
-                return see(Found::End(end));
+                return see(LogItem::End(end));
             }
         }
     }
@@ -107,7 +107,7 @@ enum Next {
     /// Segments that were freed, and then this one.
     Freed(u64),
     Damage(Damage),
-    End(End),
+    End(LogEnd),
 }
 
 struct Walk<'f> {
@@ -120,7 +120,7 @@ struct Walk<'f> {
     replay_segment: u64,
 }
 
-type Breaks = [(u64, Break)];
+type ChainBreaks = [(u64, ChainBreak)];
 
 impl Walk<'_> {
     fn bytes(&mut self, place: u64, len: u64) -> Result<&[u8], OpenError> {
@@ -129,7 +129,7 @@ impl Walk<'_> {
     }
 
     /// The padded length of the next group, if it is at `place`.
-    fn judge(&mut self, place: u64) -> Result<Result<u64, Break>, OpenError> {
+    fn judge(&mut self, place: u64) -> Result<Result<u64, ChainBreak>, OpenError> {
         let header = match peek_group(self.bytes(place, GROUP_HEADER as u64)?) {
             Ok(header) => header,
             Err(error) => return Ok(Err(error.into())),
@@ -148,7 +148,7 @@ impl Walk<'_> {
         &mut self,
         place: u64,
         len: u64,
-        see: &mut dyn FnMut(Found<'_>) -> Result<(), E>,
+        see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.enter(place, see)?;
         let mut chain = self.chain.clone();
@@ -156,7 +156,7 @@ impl Walk<'_> {
         if let Ok(group) = open_group(bytes)
             && chain.accept(place, &group).is_ok()
         {
-            see(Found::Group { bytes, group })?;
+            see(LogItem::Group { bytes, group })?;
         }
         self.chain = chain;
         Ok(())
@@ -166,7 +166,7 @@ impl Walk<'_> {
     fn enter<E: From<OpenError>>(
         &mut self,
         position: u64,
-        see: &mut dyn FnMut(Found<'_>) -> Result<(), E>,
+        see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let geometry = self.files.identity.geometry;
         let last = geometry.segment_of(position);
@@ -180,12 +180,12 @@ impl Walk<'_> {
             let identity = self.files.identity;
             let block = self.bytes(geometry.start_of(number), BLOCK)?;
             let header = SegmentHeader::check(block, &identity, number).map_err(|error| error.to_string());
-            see(Found::Segment { number, size, block, header })?;
+            see(LogItem::Segment { number, size, block, header })?;
         }
         Ok(())
     }
 
-    fn behind(&mut self, breaks: &Breaks) -> Result<Next, OpenError> {
+    fn behind(&mut self, breaks: &ChainBreaks) -> Result<Next, OpenError> {
         let geometry = self.files.identity.geometry;
         let from = self.chain.end();
         let segment = geometry.replay_segment(from);
@@ -196,7 +196,7 @@ impl Walk<'_> {
         let proof = self.find_proof(from, u64::MAX)?;
         if let Some((to, header)) = proof {
             let (at, reason) = self.culprit(breaks, to)?;
-            let before = self.chain.tail().map(|tail| tail.sequence);
+            let before = self.chain.last_group().map(|tail| tail.sequence);
             let groups = before.map(|before| header.sequence.saturating_sub(before + 1));
             return Ok(Next::Damage(Damage { at, reason, from, to: Some(to), groups }));
         }
@@ -206,7 +206,7 @@ impl Walk<'_> {
         }
         let torn = breaks.iter().find(|(_, reason)| looks_torn(reason));
         let torn = torn.map(|(at, reason)| (*at, reason.to_string()));
-        Ok(Next::End(End { position: from, torn }))
+        Ok(Next::End(LogEnd { position: from, torn }))
     }
 
     /// The next segment behind freed ones: `segment` is whole up to `from`, and the one behind it is not needed by replay.
@@ -246,7 +246,7 @@ impl Walk<'_> {
     }
 
     /// The place that is damaged, and how, once the group at `proof` shows that there must be one.
-    fn culprit(&mut self, breaks: &Breaks, proof: u64) -> Result<(u64, String), OpenError> {
+    fn culprit(&mut self, breaks: &ChainBreaks, proof: u64) -> Result<(u64, String), OpenError> {
         let geometry = self.files.identity.geometry;
         let here = breaks.first().map_or(self.chain.end(), |(at, _)| *at);
         let Some((next, reason)) = breaks.iter().find(|(at, _)| *at > here) else {
@@ -263,7 +263,7 @@ impl Walk<'_> {
         Ok((*next, self.describe(breaks, *next)))
     }
 
-    fn describe(&self, breaks: &Breaks, at: u64) -> String {
+    fn describe(&self, breaks: &ChainBreaks, at: u64) -> String {
         if !self.files.is_live(self.files.identity.geometry.segment_of(at)) {
             return "the file is missing".to_owned();
         }
@@ -273,6 +273,6 @@ impl Walk<'_> {
 }
 
 /// True for what a group looks like whose bytes are not those that were written.
-fn looks_torn(reason: &Break) -> bool {
-    matches!(reason, Break::Group(GroupError::Checksum | GroupError::Short))
+fn looks_torn(reason: &ChainBreak) -> bool {
+    matches!(reason, ChainBreak::Group(GroupError::Checksum | GroupError::Short))
 }

@@ -7,7 +7,7 @@ use std::io;
 pub enum RunError {
     /// The run or the part is gone: whoever planned to read it plans again.
     #[error("{file} was freed")]
-    Gone {
+    Freed {
         /// The file.
         file: String,
     },
@@ -33,7 +33,7 @@ pub enum RunError {
     },
     /// What was to be written breaks the order of a run: a fault in the caller, or in the bytes it was given.
     #[error("{file}: cannot be written: {what}")]
-    Refused {
+    InvalidInput {
         /// The file.
         file: String,
         /// What is wrong.
@@ -46,21 +46,16 @@ impl RunError {
     pub fn is_shortage(&self) -> bool {
         matches!(self, RunError::Medium { source, .. } if crate::medium::is_shortage(source))
     }
-
-    /// True if the run or the part was freed.
-    pub fn is_gone(&self) -> bool {
-        matches!(self, RunError::Gone { .. })
-    }
 }
 
 impl From<RunError> for io::Error {
     /// `NotFound` for what was freed, `InvalidData` for damage.
     fn from(error: RunError) -> io::Error {
         let kind = match &error {
-            RunError::Gone { .. } => io::ErrorKind::NotFound,
+            RunError::Freed { .. } => io::ErrorKind::NotFound,
             RunError::Medium { source, .. } => source.kind(),
             RunError::Damaged { .. } => io::ErrorKind::InvalidData,
-            RunError::Refused { .. } => io::ErrorKind::InvalidInput,
+            RunError::InvalidInput { .. } => io::ErrorKind::InvalidInput,
         };
         io::Error::new(kind, error.to_string())
     }

@@ -1,11 +1,11 @@
 //! The runs of a folder as files: which exist, what of them was freed, and a bounded number of open handles.
 
-use crate::ahead::{Ahead, Source};
 use crate::buffer::Pool;
 use crate::medium::{Medium, MediumFile};
+use crate::read_ahead::{ReadAhead, Source};
+use crate::runs::access_counts::AccessCounts;
 use crate::runs::error::RunError;
 use crate::runs::pages::Pages;
-use crate::runs::touched::Touched;
 use ottla_layout::BLOCK;
 use ottla_layout::Identity;
 use ottla_layout::run::{RunFault, RunFooter, RunId};
@@ -80,8 +80,8 @@ pub(crate) struct RunFiles {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) identity: Identity,
     pub(crate) pages: Pages,
-    pub(crate) touched: Touched,
-    pub(crate) ahead: Ahead,
+    pub(crate) access_counts: AccessCounts,
+    pub(crate) read_ahead: ReadAhead,
     table: Mutex<Table>,
 }
 
@@ -96,8 +96,8 @@ impl RunFiles {
             medium,
             identity,
             pages: Pages::default(),
-            touched: Touched::new(),
-            ahead: Ahead::new(identity.geometry.segment_size()),
+            access_counts: AccessCounts::new(),
+            read_ahead: ReadAhead::new(identity.geometry.segment_size()),
             table: Mutex::new(table),
         }
     }
@@ -107,9 +107,9 @@ impl RunFiles {
     }
 
     /// Has what follows a read be read too, if its reader goes forward: by the log's thread for that, or here if it has none.
-    pub(crate) fn read_ahead(&self, source: Source, range: &Range<u64>, pool: &Arc<Pool>) {
-        if self.ahead.note(source, range) && !self.ahead.is_run() {
-            self.ahead.read_next(pool);
+    pub(crate) fn note_read(&self, source: Source, range: &Range<u64>, pool: &Arc<Pool>) {
+        if self.read_ahead.note(source, range) && !self.read_ahead.is_run() {
+            self.read_ahead.read_next(pool);
         }
     }
 
@@ -144,7 +144,7 @@ impl RunFiles {
             let mut table = self.table();
             table.clock += 1;
             let clock = table.clock;
-            let gone = || RunError::Gone { file: run_name(number) };
+            let gone = || RunError::Freed { file: run_name(number) };
             let state = table.live.get_mut(&number).ok_or_else(gone)?;
             state.used = clock;
             if let Some(open) = &state.open {
@@ -159,7 +159,7 @@ impl RunFiles {
     /// The run, if it is open and was checked, for reads that do not wait.
     pub(crate) fn open_at_once(&self, number: u64) -> Result<OpenRun, RunError> {
         let table = self.table();
-        let gone = || RunError::Gone { file: run_name(number) };
+        let gone = || RunError::Freed { file: run_name(number) };
         let open = table.live.get(&number).ok_or_else(gone)?.open.clone();
         open.map(|open| OpenRun { at_once: true, ..open }).ok_or_else(|| RunError::Medium {
             file: run_name(number),
@@ -174,7 +174,7 @@ impl RunFiles {
         let medium = |source: io::Error| match source.kind() {
             // A file that went behind our back is no reason to plan again.
             io::ErrorKind::NotFound if !self.table().live.contains_key(&number) => {
-                RunError::Gone { file: run_name(number) }
+                RunError::Freed { file: run_name(number) }
             }
             _ => RunError::Medium { file: run_name(number), offset: 0, source },
         };
@@ -200,7 +200,7 @@ impl RunFiles {
     pub(crate) fn open_past(&self, number: u64) -> Result<OpenRun, RunError> {
         let id = RunId::of(&self.identity, number);
         let medium = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => RunError::Gone { file: run_name(number) },
+            io::ErrorKind::NotFound => RunError::Freed { file: run_name(number) },
             _ => RunError::Medium { file: run_name(number), offset: 0, source },
         };
         let file = self.medium.open(&run_name(number)).map_err(medium)?;

@@ -1,8 +1,8 @@
 //! A part that is being read: its directory, and stretches of its batches, checked.
 
-use crate::ahead::Source;
 use crate::buffer::Pool;
-use crate::reader::Haste;
+use crate::medium::ReadMode;
+use crate::read_ahead::Source;
 use crate::runs::error::RunError;
 use crate::runs::files::{OpenRun, RunFiles};
 use bytes::Bytes;
@@ -66,11 +66,11 @@ impl PartView {
         files: &Arc<RunFiles>,
         pool: &Arc<Pool>,
         part: &RunPart,
-        haste: Haste,
+        mode: ReadMode,
     ) -> Result<PartView, RunError> {
-        let run = match haste {
-            Haste::AtOnce => files.open_at_once(part.run)?,
-            Haste::Waits => files.open(part.run)?,
+        let run = match mode {
+            ReadMode::NonBlocking => files.open_at_once(part.run)?,
+            ReadMode::Blocking => files.open(part.run)?,
         };
         let mut view =
             PartView { files: Arc::clone(files), pool: Arc::clone(pool), run, part: *part, small: None };
@@ -113,7 +113,7 @@ impl PartView {
         if self.files.is_live(self.part.run, &extent(&self.part)) {
             return error;
         }
-        RunError::Gone { file: self.run.name() }
+        RunError::Freed { file: self.run.name() }
     }
 
     pub(crate) fn damaged(&self, offset: u64, what: impl ToString) -> RunError {
@@ -261,7 +261,7 @@ impl PartView {
             return Ok(all.slice(at(range.start)..at(range.end)));
         }
         match via {
-            Via::Touch if range.end - range.start >= self.files.ahead.large => self.read_forward(range),
+            Via::Touch if range.end - range.start >= self.files.read_ahead.large => self.read_forward(range),
             Via::Cache | Via::Touch => self.read_medium(range, false),
             Via::Blocks => self.read_medium(range, true),
         }
@@ -269,11 +269,11 @@ impl PartView {
 
     /// A large read of somebody who may go forward.
     fn read_forward(&self, range: Range<u64>) -> Result<Bytes, RunError> {
-        let (key, touched) = (self.part.run, &self.files.touched);
+        let (key, touched) = (self.part.run, &self.files.access_counts);
         if self.run.at_once && touched.times(key, &range) >= FILLED {
             return self.read_medium(range, false);
         }
-        let ahead = self.files.ahead.find(key, &range, !self.run.at_once);
+        let ahead = self.files.read_ahead.find(key, &range, !self.run.at_once);
         if ahead.is_none() && self.run.at_once {
             return Err(self.would_block(range.start));
         }
@@ -284,7 +284,7 @@ impl PartView {
         };
         let end = align_up(self.part.data + self.part.bytes);
         let source = Source { key, file: Arc::clone(&self.run.file), end, cached };
-        self.files.read_ahead(source, &range, &self.pool);
+        self.files.note_read(source, &range, &self.pool);
         Ok(bytes)
     }
 
@@ -323,6 +323,6 @@ impl PartView {
         if self.files.is_live(self.part.run, &extent(&self.part)) {
             return Ok(());
         }
-        Err(RunError::Gone { file: self.run.name() })
+        Err(RunError::Freed { file: self.run.name() })
     }
 }

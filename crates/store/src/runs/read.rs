@@ -17,7 +17,7 @@ const LITTLE: usize = 32 << 10;
 
 /// What is wanted of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReadRange {
     /// The first offset: the batch that holds it, or the first one behind it.
     pub from: Offset,
     /// No batch that reaches this offset.
@@ -30,7 +30,7 @@ pub struct Wanted {
 
 /// Whole batches of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
+pub struct PartSlice {
     /// The batches, one after the other; empty if none fits or none is there.
     pub bytes: Bytes,
     /// Base offset of the first batch; where reading began if there is none.
@@ -82,7 +82,7 @@ struct Taking {
 }
 
 impl Taking {
-    fn take(&mut self, wanted: &Wanted, at: usize, head: &BatchHead) -> bool {
+    fn take(&mut self, wanted: &ReadRange, at: usize, head: &BatchHead) -> bool {
         if self.full || self.past || head.last_offset < wanted.from {
             return !self.full && !self.past;
         }
@@ -102,9 +102,9 @@ impl Taking {
 }
 
 impl PartView {
-    pub(crate) fn slice(&self, wanted: &Wanted) -> Result<Slice, RunError> {
+    pub(crate) fn slice(&self, wanted: &ReadRange) -> Result<PartSlice, RunError> {
         let mut cursor = self.seek(|stretch| stretch.next_offset > wanted.from)?;
-        let nothing = Slice {
+        let nothing = PartSlice {
             bytes: Bytes::new(),
             first: wanted.from,
             last: Offset(wanted.from.0.saturating_sub(1)),
@@ -126,7 +126,7 @@ impl PartView {
                 continue;
             }
             let more = taking.full || (!taking.past && self.goes_on(&mut cursor, wanted.to));
-            return Ok(Slice {
+            return Ok(PartSlice {
                 bytes: without_the_rest(window.bytes.slice(taking.start..taking.end)),
                 first: taking.first,
                 last: taking.last,

@@ -56,9 +56,9 @@ impl PartScan {
             let piece = if self.careful > 0 { 0 } else { PIECE };
             self.careful = self.careful.saturating_sub(1);
             match self.load_piece(piece) {
-                Err(RunError::Gone { file }) => {
+                Err(RunError::Freed { file }) => {
                     self.view.end(&mut self.cursor);
-                    return Err(RunError::Gone { file });
+                    return Err(RunError::Freed { file });
                 }
                 Err(_) if piece > 0 => {
                     self.cursor = before;

@@ -1,7 +1,7 @@
 //! Checks a whole run: every page, every batch.
 
 use crate::buffer::Pool;
-use crate::reader::Haste;
+use crate::medium::ReadMode;
 use crate::runs::error::RunError;
 use crate::runs::files::{RunFiles, run_name};
 use crate::runs::part::{PartView, extent};
@@ -34,7 +34,7 @@ pub(crate) fn table(files: &RunFiles, number: u64) -> Result<Vec<RunRow>, RunErr
 /// Reads all of a part.
 pub(crate) fn check_part(files: &Arc<RunFiles>, pool: &Arc<Pool>, row: RunRow) -> PartReport {
     let mut report = PartReport { row, batches: 0, faults: Vec::new(), freed: false };
-    match PartView::open(files, pool, &row.part, Haste::Waits) {
+    match PartView::open(files, pool, &row.part, ReadMode::Blocking) {
         Ok(view) => report.read(PartScan::new(view)),
         Err(error) => report.faults.push(error),
     }

@@ -72,7 +72,7 @@ impl RunWriter {
     ) -> Result<RunWriter, RunError> {
         let file = run_name(number);
         if !files.begin(number) {
-            return Err(RunError::Refused { file, what: "the number is in use".to_owned() });
+            return Err(RunError::InvalidInput { file, what: "the number is in use".to_owned() });
         }
         let name = temporary(&file);
         let created = files.medium.create(&name);
@@ -249,7 +249,7 @@ impl RunWriter {
     }
 
     fn refused(&self, what: &str) -> RunError {
-        RunError::Refused { file: run_name(self.id.run), what: what.to_owned() }
+        RunError::InvalidInput { file: run_name(self.id.run), what: what.to_owned() }
     }
 }
 

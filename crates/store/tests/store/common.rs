@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_store::testing::FaultMedium;
-use ottla_store::{Appended, Hooks, Log, Medium, OpenError, Opened, Options, Replayed};
+use ottla_store::{Callbacks, EntryRange, Log, Medium, OpenError, OpenLog, Options, ReplayItem};
 use ottla_types::record::{BatchAppended, GroupDeleted, GroupRecord, LogRecord, PartitionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -94,7 +94,7 @@ pub(crate) fn row(record: &LogRecord) -> LogRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) snapshot: Vec<LogRecord>,
-    pub(crate) entries: Vec<(Appended, LogRecord)>,
+    pub(crate) entries: Vec<(EntryRange, LogRecord)>,
 }
 
 impl Replay {
@@ -103,29 +103,36 @@ impl Replay {
     }
 }
 
-pub(crate) fn open(medium: &FaultMedium, options: Options) -> Result<(Opened, Replay), OpenError> {
-    open_with(medium, options, Hooks::none())
+pub(crate) fn open(medium: &FaultMedium, options: Options) -> Result<(OpenLog, Replay), OpenError> {
+    open_with(medium, options, Callbacks::none())
 }
 
 pub(crate) fn open_with(
     medium: &FaultMedium,
     options: Options,
-    hooks: Hooks,
-) -> Result<(Opened, Replay), OpenError> {
-    open_on(Arc::new(medium.clone()), options, hooks)
+    callbacks: Callbacks,
+) -> Result<(OpenLog, Replay), OpenError> {
+    open_on(Arc::new(medium.clone()), options, callbacks)
 }
 
 pub(crate) fn open_on(
     medium: Arc<dyn Medium>,
     options: Options,
-    hooks: Hooks,
-) -> Result<(Opened, Replay), OpenError> {
+    callbacks: Callbacks,
+) -> Result<(OpenLog, Replay), OpenError> {
     let mut replay = Replay::default();
-    let opened = Log::open(medium, options, hooks, &mut |replayed| match replayed {
-        Replayed::Snapshot(record) => replay.snapshot.push(record),
-        Replayed::Entry(place, record) => replay.entries.push((place, record)),
+    let opened = Log::open(medium, options, callbacks, &mut |replayed| match replayed {
+        ReplayItem::Snapshot(record) => replay.snapshot.push(record),
+        ReplayItem::Entry(place, record) => replay.entries.push((place, record)),
     })?;
     Ok((opened, replay))
+}
+
+/// Frees every segment that lies wholly before `position`, as far as the log allows; returns those that will be freed.
+pub(crate) fn free_before(log: &Log, position: LogPosition) -> Vec<u64> {
+    let limit = log.segment_of(position);
+    let numbers: Vec<u64> = log.segments().into_iter().filter(|number| *number < limit).collect();
+    log.free_segments(&numbers)
 }
 
 /// Numbers by chance, the same ones for the same seed.
@@ -141,7 +148,7 @@ impl Chance {
 /// What was appended, and how far it was reported durable.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) appended: Vec<(Appended, LogRecord)>,
+    pub(crate) appended: Vec<(EntryRange, LogRecord)>,
     pub(crate) durable: LogPosition,
 }
 

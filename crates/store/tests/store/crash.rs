@@ -1,8 +1,8 @@
 //! Random histories with an accident at every step: what was acknowledged comes back, in order, and nothing after a gap.
 
-use crate::common::{Chance, Ledger, batch, open, open_with, quiet, row, small, stored};
+use crate::common::{Chance, Ledger, batch, free_before, open, open_with, quiet, row, small, stored};
 use ottla_store::testing::{Fault, FaultMedium};
-use ottla_store::{Durability, Hooks, Log, Options};
+use ottla_store::{Callbacks, Durability, Log, Options};
 use ottla_types::LogPosition;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,16 +20,16 @@ enum End {
 fn live(medium: &FaultMedium, options: Options, chance: &mut Chance, ledger: &mut Ledger, what: &str) {
     let told = Arc::new(AtomicU64::new(0));
     let listener = Arc::clone(&told);
-    let hooks = Hooks {
+    let callbacks = Callbacks {
         on_durable: Box::new(move |position| listener.store(position.0, Ordering::SeqCst)),
         on_failure: Box::new(|_| {}),
     };
-    let Ok((mut opened, replay)) = open_with(medium, options, hooks) else {
+    let Ok((mut opened, replay)) = open_with(medium, options, callbacks) else {
         return;
     };
     ledger.check(&replay, what);
     // What was shown after a restart must never vanish again.
-    ledger.durable = ledger.durable.max(opened.recovered.end);
+    ledger.durable = ledger.durable.max(opened.recovery.end);
     for _ in 0..chance.below(40) {
         act(&mut opened.log, chance, ledger);
         let durable = LogPosition(told.load(Ordering::SeqCst));
@@ -63,7 +63,7 @@ fn act(log: &mut Log, chance: &mut Chance, ledger: &mut Ledger) {
             return;
         }
         _ => {
-            log.free_before(log.durable());
+            free_before(log, log.durable());
             return;
         }
     };
@@ -91,7 +91,7 @@ fn story(seed: u64, options: Options, step: u64, fault: Fault, end: End) -> bool
         medium = if chance.below(2) == 0 { medium.crash() } else { medium.restart() };
     }
     let medium = medium.crash();
-    let (_, replay) = open_with(&medium, options, Hooks::none())
+    let (_, replay) = open_with(&medium, options, Callbacks::none())
         .unwrap_or_else(|error| panic!("{what}: the last opening: {error}"));
     ledger.check(&replay, &what);
     struck

@@ -130,7 +130,7 @@ fn damage_in_the_middle_names_the_place_and_the_proof() {
     last.damage("segment-000000000000", 20_480 + 70, &[0xff]);
     let (opened, replay) = open(&last, quiet()).unwrap();
     assert_eq!(replay.records(), (0..3).map(small).collect::<Vec<_>>());
-    let cut = opened.recovered.cut.unwrap();
+    let cut = opened.recovery.torn.unwrap();
     assert_eq!((cut.file.as_str(), cut.offset), ("segment-000000000000", 20_480));
 }
 
@@ -155,7 +155,7 @@ fn t_256_when_every_snapshot_is_damaged_the_log_is_replayed_from_its_beginning_i
         medium.damage(&name, 50, &[0xff; 3]);
     }
     let (opened, replay) = open(&medium.fork(0), quiet()).unwrap();
-    assert_eq!(opened.recovered.snapshot, None);
+    assert_eq!(opened.recovery.snapshot, None);
     assert_eq!(replay.entries.len(), 34);
     assert!(replay.records().ends_with(&expected.records()));
 

@@ -1,12 +1,12 @@
 //! Failed calls and full media.
 
-use crate::common::{batch, open, open_with, quiet, small};
+use crate::common::{batch, free_before, open, open_with, quiet, small};
 use ottla_store::testing::{Fault, FaultMedium};
-use ottla_store::{AppendError, Hooks, LogFailure, Options, Room, SnapshotFailure};
+use ottla_store::{AppendError, Callbacks, LogFailure, Options, SnapshotFailure, SpaceLevel};
 use std::sync::{Arc, Mutex, mpsc};
 
-/// Hooks that gather failures.
-fn listening() -> (Hooks, Arc<Mutex<Vec<LogFailure>>>) {
+/// Callbacks that gather failures.
+fn listening() -> (Callbacks, Arc<Mutex<Vec<LogFailure>>>) {
     let failures = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&failures);
     let on_failure = move |failure: &LogFailure| {
@@ -14,7 +14,7 @@ fn listening() -> (Hooks, Arc<Mutex<Vec<LogFailure>>>) {
             failures.push(failure.clone());
         }
     };
-    (Hooks { on_durable: Box::new(|_| {}), on_failure: Box::new(on_failure) }, failures)
+    (Callbacks { on_durable: Box::new(|_| {}), on_failure: Box::new(on_failure) }, failures)
 }
 
 #[test]
@@ -22,8 +22,8 @@ fn a_failed_write_or_sync_ends_the_log_and_is_never_tried_again() {
     // The writer's calls for one group: a write, a sync.
     for (call, doing) in [(1, "writing"), (2, "syncing")] {
         let medium = FaultMedium::new(1);
-        let (hooks, failures) = listening();
-        let (mut opened, _) = open_with(&medium, quiet(), hooks).unwrap();
+        let (callbacks, failures) = listening();
+        let (mut opened, _) = open_with(&medium, quiet(), callbacks).unwrap();
         opened.log.append(&small(1)).unwrap();
         opened.log.flush().unwrap();
         let durable = opened.log.durable();
@@ -48,14 +48,14 @@ fn a_failed_write_or_sync_ends_the_log_and_is_never_tried_again() {
 fn with_threads_a_failure_is_told_and_ends_everything() {
     let medium = FaultMedium::new(1);
     let (sender, receiver) = mpsc::channel();
-    let hooks = Hooks {
+    let callbacks = Callbacks {
         on_durable: Box::new(|_| {}),
         on_failure: Box::new(move |failure| {
             let _ = sender.send(failure.clone());
         }),
     };
     let options = Options { threads: true, zero_fill: false, ..quiet() };
-    let (mut opened, _) = open_with(&medium, options, hooks).unwrap();
+    let (mut opened, _) = open_with(&medium, options, callbacks).unwrap();
     medium.fail_at(medium.steps() + 2, Fault::Error);
     opened.log.append(&small(1)).unwrap();
     opened.log.kick();
@@ -67,7 +67,7 @@ fn with_threads_a_failure_is_told_and_ends_everything() {
 /// Appends batches as a host does, until there is no room for data.
 fn fill_up(log: &mut ottla_store::Log) -> u64 {
     let mut number = 0;
-    while log.room() != Room::Full {
+    while log.space() != SpaceLevel::Full {
         assert!(log.append(&batch(number, 9000)).is_ok());
         assert_eq!(log.flush(), Ok(()));
         number += 1;
@@ -81,7 +81,7 @@ fn a_full_medium_refuses_data_keeps_small_records_and_recovers_when_segments_are
     let medium = FaultMedium::new(1);
     medium.set_capacity(6 * (64 << 10));
     let (mut opened, _) = open(&medium, quiet()).unwrap();
-    assert_eq!(opened.log.room(), Room::Plenty);
+    assert_eq!(opened.log.space(), SpaceLevel::Plenty);
     let batches = fill_up(&mut opened.log);
     assert!(batches >= 15, "{batches} batches fit");
     for number in 0..3 {
@@ -93,9 +93,9 @@ fn a_full_medium_refuses_data_keeps_small_records_and_recovers_when_segments_are
     let end = opened.log.end();
     opened.log.snapshotter().write(end, &mut (0..6).map(small)).unwrap();
     opened.log.append(&small(7)).unwrap();
-    assert!(!opened.log.free_before(end).is_empty());
+    assert!(!free_before(&opened.log, end).is_empty());
     opened.log.flush().unwrap();
-    assert_ne!(opened.log.room(), Room::Full);
+    assert_ne!(opened.log.space(), SpaceLevel::Full);
     opened.log.append(&batch(99, 9000)).unwrap();
     opened.log.close().unwrap();
     let (_, replay) = open(&medium, quiet()).unwrap();
@@ -120,7 +120,7 @@ fn when_even_the_reserve_is_used_up_an_append_is_refused_and_the_log_goes_on() {
     assert_eq!(opened.log.failure(), None);
     medium.set_capacity(u64::MAX);
     opened.log.drive();
-    assert_eq!(opened.log.room(), Room::Plenty);
+    assert_eq!(opened.log.space(), SpaceLevel::Plenty);
     opened.log.append(&small(kept)).unwrap();
     opened.log.close().unwrap();
     assert_eq!(open(&medium, quiet()).unwrap().1.entries.len() as u64, kept + 1);
@@ -134,7 +134,7 @@ fn with_threads_the_log_finds_out_by_itself_that_there_is_room_again() {
     let (mut opened, _) = open(&medium, options).unwrap();
     fill_up(&mut opened.log);
     medium.set_capacity(u64::MAX);
-    while opened.log.room() != Room::Plenty {
+    while opened.log.space() != SpaceLevel::Plenty {
         std::thread::yield_now();
     }
     opened.log.append(&batch(1, 9000)).unwrap();
@@ -164,7 +164,7 @@ fn a_snapshot_that_cannot_be_written_leaves_log_and_older_snapshots_alone() {
     opened.log.append(&small(3)).unwrap();
     opened.log.close().unwrap();
     let (opened, replay) = open(&medium, quiet()).unwrap();
-    assert_eq!(opened.recovered.snapshot, Some(first));
+    assert_eq!(opened.recovery.snapshot, Some(first));
     assert_eq!(replay.records(), [small(2), small(3)]);
     assert!(medium.files().iter().all(|(name, _)| !name.ends_with(".tmp")));
 }

@@ -1,11 +1,11 @@
 //! What a log does when nothing goes wrong.
 
-use crate::common::{bare, batch, open, open_on, open_with, quiet, small, stored};
+use crate::common::{bare, batch, free_before, open, open_on, open_with, quiet, small, stored};
 use bytes::Bytes;
 use ottla_store::testing::FaultMedium;
 use ottla_store::{
-    AppendError, DiskMedium, Durability, Haste, Hooks, Log, MemoryMedium, OpenError, Opened, Options,
-    Replayed, Room, SnapshotFailure,
+    AppendError, Callbacks, DiskMedium, Durability, Log, MemoryMedium, OpenError, OpenLog, Options, ReadMode,
+    ReplayItem, SnapshotFailure, SpaceLevel,
 };
 use ottla_types::LogPosition;
 use ottla_types::record::{LogRecord, PartitionRecord};
@@ -19,7 +19,7 @@ fn records_come_back_in_order_with_their_places() {
     for opening in 0..5u64 {
         let (mut opened, replay) = open(&medium, quiet()).unwrap();
         assert_eq!(replay.entries, appended);
-        assert_eq!(u64::from(opened.recovered.epoch), opening + 1);
+        assert_eq!(u64::from(opened.recovery.epoch), opening + 1);
         for number in 0..40 {
             let record = if number % 3 == 0 { batch(number, 3000) } else { small(number) };
             let place = opened.log.append(&record).unwrap();
@@ -63,9 +63,9 @@ fn batch_bytes_are_stored_patched_and_read_from_memory_or_medium() {
 type Batches = Vec<(LogPosition, Bytes)>;
 
 /// A log of large batches in files in memory, none of them in the log's own memory any more, and the batches with their places.
-fn large_batches(medium: &MemoryMedium) -> Result<(Opened, Batches), Box<dyn std::error::Error>> {
+fn large_batches(medium: &MemoryMedium) -> Result<(OpenLog, Batches), Box<dyn std::error::Error>> {
     let options = Options { recent: 0, segment_size: 8 << 20, ..quiet() };
-    let (mut opened, _) = open_on(Arc::new(medium.clone()), options, Hooks::none())?;
+    let (mut opened, _) = open_on(Arc::new(medium.clone()), options, Callbacks::none())?;
     let mut batches = Vec::new();
     for number in 0..30 {
         let record = batch(number, 300_000 + number as usize);
@@ -83,7 +83,7 @@ fn who_goes_forward_finds_bytes_that_were_read_ahead() {
     let mut at_once = 0;
     for (at, bytes) in &batches {
         let range = [(*at, bytes.len())];
-        let found = match reader.read_all_in(&range, Haste::AtOnce) {
+        let found = match reader.read_all_with(&range, ReadMode::NonBlocking) {
             Ok(found) => {
                 at_once += 1;
                 found
@@ -104,10 +104,10 @@ fn what_was_read_before_is_there_at_once() {
     let reader = opened.log.reader();
     let (at, bytes) = &batches[7];
     let range = [(*at, bytes.len())];
-    let error = reader.read_all_in(&range, Haste::AtOnce).unwrap_err();
+    let error = reader.read_all_with(&range, ReadMode::NonBlocking).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(reader.read_all(&range).unwrap().first(), Some(bytes));
-    assert_eq!(reader.read_all_in(&range, Haste::AtOnce).unwrap().first(), Some(bytes));
+    assert_eq!(reader.read_all_with(&range, ReadMode::NonBlocking).unwrap().first(), Some(bytes));
 }
 
 #[test]
@@ -148,11 +148,11 @@ fn positions_are_durable_only_after_a_kick() {
     let medium = FaultMedium::new(1);
     let told = Arc::new(AtomicU64::new(0));
     let listener = Arc::clone(&told);
-    let hooks = Hooks {
+    let callbacks = Callbacks {
         on_durable: Box::new(move |position| listener.store(position.0, Ordering::SeqCst)),
         on_failure: Box::new(|_| {}),
     };
-    let (mut opened, _) = open_with(&medium, quiet(), hooks).unwrap();
+    let (mut opened, _) = open_with(&medium, quiet(), callbacks).unwrap();
     assert_eq!(opened.log.end(), opened.log.durable(), "an idle log owes nothing");
     let place = opened.log.append(&small(1)).unwrap();
     opened.log.drive();
@@ -207,11 +207,11 @@ fn a_snapshot_replaces_the_records_before_it_and_lets_segments_go() {
         opened.log.flush().unwrap();
     }
     assert!(opened.log.segments().len() >= 5);
-    assert_eq!(opened.log.free_before(opened.log.end()), [0; 0], "nothing is freed without a snapshot");
+    assert_eq!(free_before(&opened.log, opened.log.end()), [0; 0], "nothing is freed without a snapshot");
     let end = opened.log.end();
     opened.log.snapshotter().write(end, &mut (0..3).map(small)).unwrap();
     let tail = opened.log.append(&small(77)).unwrap();
-    let freed = opened.log.free_before(end);
+    let freed = free_before(&opened.log, end);
     assert_eq!(freed.len() as u64, opened.log.segment_of(end));
     opened.log.drive();
     assert_eq!(opened.log.segments()[0], 0, "not before what made them free is durable");
@@ -224,7 +224,7 @@ fn a_snapshot_replaces_the_records_before_it_and_lets_segments_go() {
     opened.log.close().unwrap();
 
     let (opened, replay) = open(&medium, quiet()).unwrap();
-    assert_eq!(opened.recovered.snapshot, Some(end));
+    assert_eq!(opened.recovery.snapshot, Some(end));
     assert_eq!(replay.snapshot, (0..3).map(small).collect::<Vec<_>>());
     assert_eq!(replay.entries, [(tail, small(77))]);
 }
@@ -242,7 +242,7 @@ fn recycled_segments_do_not_bring_back_what_was_in_them() {
             let end = opened.log.end();
             opened.log.snapshotter().write(end, &mut std::iter::empty()).unwrap();
             opened.log.snapshotter().write(end, &mut std::iter::empty()).unwrap();
-            opened.log.free_before(end);
+            free_before(&opened.log, end);
             opened.log.flush().unwrap();
             kept.clear();
         }
@@ -278,9 +278,9 @@ fn t_256_two_snapshots_are_kept_and_a_damaged_one_is_passed_over() {
     assert_eq!(snapshots.len(), 2);
     medium.damage(&snapshots[1], 60, &[0xff; 4]);
     let (mut opened, replay) = open(&medium, quiet()).unwrap();
-    assert_eq!(opened.recovered.snapshot, Some(positions[2]));
-    assert_eq!(opened.recovered.skipped.len(), 1);
-    assert_eq!(opened.recovered.skipped[0].0, snapshots[1]);
+    assert_eq!(opened.recovery.snapshot, Some(positions[2]));
+    assert_eq!(opened.recovery.skipped.len(), 1);
+    assert_eq!(opened.recovery.skipped[0].0, snapshots[1]);
     assert_eq!(replay.snapshot.len(), 3);
     assert_eq!(replay.records(), [small(3)]);
 
@@ -294,9 +294,9 @@ fn t_256_two_snapshots_are_kept_and_a_damaged_one_is_passed_over() {
 /// Everything that a folder gives back, in order.
 fn order(medium: &FaultMedium) -> Result<Vec<LogRecord>, OpenError> {
     let mut order = Vec::new();
-    Log::open(Arc::new(medium.clone()), quiet(), Hooks::none(), &mut |one| match one {
-        Replayed::Snapshot(row) => order.push(row),
-        Replayed::Entry(_, record) => order.push(record),
+    Log::open(Arc::new(medium.clone()), quiet(), Callbacks::none(), &mut |one| match one {
+        ReplayItem::Snapshot(row) => order.push(row),
+        ReplayItem::Entry(_, record) => order.push(record),
     })?;
     Ok(order)
 }
@@ -399,7 +399,7 @@ fn memory_runs_the_same_code() {
     let medium = MemoryMedium::new();
     let options = Options { segment_size: 64 << 10, ..Options::memory() };
     let shared = || Arc::new(medium.clone());
-    let (mut opened, _) = open_on(shared(), options, Hooks::none()).unwrap();
+    let (mut opened, _) = open_on(shared(), options, Callbacks::none()).unwrap();
     let mut expected = Vec::new();
     for number in 0..100 {
         let record = batch(number, 4000);
@@ -413,7 +413,7 @@ fn memory_runs_the_same_code() {
         assert_eq!(reader.read(place.payload.unwrap(), 4000).unwrap(), bytes);
     }
     opened.log.close().unwrap();
-    assert_eq!(open_on(shared(), options, Hooks::none()).unwrap().1.entries.len(), 100);
+    assert_eq!(open_on(shared(), options, Callbacks::none()).unwrap().1.entries.len(), 100);
 }
 
 #[test]
@@ -424,14 +424,14 @@ fn on_disk_with_threads_everything_is_reported_durable_and_comes_back() {
         let mut expected = Vec::new();
         for opening in 0..3u64 {
             let (sender, receiver) = mpsc::channel();
-            let hooks = Hooks {
+            let callbacks = Callbacks {
                 on_durable: Box::new(move |position| {
                     let _ = sender.send(position);
                 }),
                 on_failure: Box::new(|failure| panic!("{failure}")),
             };
             let medium = Arc::new(DiskMedium::open(folder.path()).unwrap());
-            let (mut opened, replay) = open_on(medium, options, hooks).unwrap();
+            let (mut opened, replay) = open_on(medium, options, callbacks).unwrap();
             assert_eq!(replay.entries, expected);
             for number in 0..300 {
                 let record = batch(number, 30_000 + (opening * 1000) as usize);
@@ -441,7 +441,7 @@ fn on_disk_with_threads_everything_is_reported_durable_and_comes_back() {
             }
             let end = opened.log.end();
             while receiver.recv().unwrap() < end {}
-            assert_eq!(opened.log.room(), Room::Plenty);
+            assert_eq!(opened.log.space(), SpaceLevel::Plenty);
             let reader = opened.log.reader();
             let (place, _) = expected[expected.len() - 300];
             assert_eq!(reader.read(place.payload.unwrap(), 8).unwrap(), [0; 8].as_slice());

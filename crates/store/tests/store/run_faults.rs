@@ -4,7 +4,7 @@ use crate::common::{open, quiet, small};
 use crate::runs::{Sizes, mixed, partition, record_batch, write};
 use ottla_store::inspect::Folder;
 use ottla_store::testing::{Fault, FaultMedium};
-use ottla_store::{Durability, Log, Medium, Options, PartEnd, RunError, Runs, Wanted};
+use ottla_store::{Durability, Log, Medium, Options, PartEnd, ReadRange, RunError, Runs};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset};
 use std::collections::BTreeSet;
@@ -24,8 +24,8 @@ fn bytes_of(sizes: &Sizes) -> Vec<u8> {
     sizes.iter().flat_map(|(base, count, time, size)| record_batch(*base, *count, *time, *size)).collect()
 }
 
-fn all() -> Wanted {
-    Wanted { from: Offset(0), to: Offset(i64::MAX), max_bytes: usize::MAX, first_whole: true }
+fn all() -> ReadRange {
+    ReadRange { from: Offset(0), to: Offset(i64::MAX), max_bytes: usize::MAX, first_whole: true }
 }
 
 /// Parts enough for several writes.

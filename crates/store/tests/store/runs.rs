@@ -2,7 +2,9 @@
 
 use crate::common::{open, quiet, small};
 use ottla_store::testing::FaultMedium;
-use ottla_store::{DiskMedium, Hooks, Log, Medium, Options, PartEnd, RunError, Runs, Slice, Wanted};
+use ottla_store::{
+    Callbacks, DiskMedium, Log, Medium, Options, PartEnd, PartSlice, ReadRange, RunError, Runs,
+};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset, TopicId, TopicPartition};
 use std::collections::BTreeSet;
@@ -67,12 +69,12 @@ fn log(medium: &FaultMedium) -> Log {
     opened.log
 }
 
-fn wanted(from: i64, to: i64, max_bytes: usize) -> Wanted {
-    Wanted { from: Offset(from), to: Offset(to), max_bytes, first_whole: true }
+fn wanted(from: i64, to: i64, max_bytes: usize) -> ReadRange {
+    ReadRange { from: Offset(from), to: Offset(to), max_bytes, first_whole: true }
 }
 
 /// What a read should give, by looking at every batch.
-fn expected(sizes: &Sizes, wanted: &Wanted) -> Vec<u8> {
+fn expected(sizes: &Sizes, wanted: &ReadRange) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (base, count, time, size) in sizes {
         let last = base + i64::from(*count) - 1;
@@ -84,7 +86,7 @@ fn expected(sizes: &Sizes, wanted: &Wanted) -> Vec<u8> {
 }
 
 /// Checks that `slice` is a beginning of what was wanted, as long as it can be, or nearly.
-fn check(slice: &Slice, wanted: &Wanted, sizes: &Sizes, what: &str) {
+fn check(slice: &PartSlice, wanted: &ReadRange, sizes: &Sizes, what: &str) {
     let all = expected(sizes, wanted);
     assert!(all.starts_with(&slice.bytes), "{what}: other bytes");
     assert_eq!(slice.complete, all.len() == slice.bytes.len(), "{what}: complete");
@@ -125,7 +127,7 @@ fn a_batch_that_is_too_large_is_only_given_where_it_is_wanted_whole() {
     let medium = FaultMedium::new(1);
     let log = log(&medium);
     let part = write(&log.runs(), 1, &[mixed(9, 200_000)]).unwrap()[0];
-    let wanted = Wanted { first_whole: false, ..wanted(0, 1000, 60) };
+    let wanted = ReadRange { first_whole: false, ..wanted(0, 1000, 60) };
     let slice = log.runs().read(&part, wanted).unwrap();
     assert!(slice.bytes.is_empty() && !slice.complete);
 }
@@ -193,7 +195,7 @@ fn a_disk_gives_what_was_written_and_takes_freed_room_back() {
     let folder = tempfile::tempdir().unwrap();
     let medium = DiskMedium::open(folder.path()).unwrap();
     let options = Options { segment_size: 64 << 10, ..quiet() };
-    let mut log = Log::open(Arc::new(medium), options, Hooks::none(), &mut |_| {}).unwrap().log;
+    let mut log = Log::open(Arc::new(medium), options, Callbacks::none(), &mut |_| {}).unwrap().log;
     let sizes = [mixed(400, 9000), mixed(40, 900)];
     let parts = write(&log.runs(), 1, &sizes).unwrap();
     let all = wanted(0, i64::MAX, 8 << 20);
@@ -212,7 +214,7 @@ fn a_disk_gives_what_was_written_and_takes_freed_room_back() {
     log.flush().unwrap();
     // A file system that cannot do it keeps the room.
     assert!(blocks() <= before);
-    assert!(log.runs().read(&parts[0], all).unwrap_err().is_gone());
+    assert!(matches!(log.runs().read(&parts[0], all), Err(RunError::Freed { .. })));
     check(&log.runs().read(&parts[1], all).unwrap(), &all, &sizes[1], "the part behind");
 }
 
@@ -223,7 +225,10 @@ fn a_file_that_went_behind_our_back_is_no_reason_to_plan_again() {
     let part = write(&log.runs(), 1, &[mixed(3, 900)]).unwrap()[0];
     medium.remove("run-000000000001").unwrap();
     let error = log.runs().read(&part, wanted(0, 100, 1000)).unwrap_err();
-    assert!(!error.is_gone() && error.to_string().contains("run-000000000001"), "{error}");
+    assert!(
+        !matches!(error, RunError::Freed { .. }) && error.to_string().contains("run-000000000001"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -233,7 +238,7 @@ fn what_breaks_the_order_is_refused() {
     let runs = log.runs();
     let end = PartEnd { last_offset: Offset(9), clean: false, horizon: Millis(-1) };
     let mut writer = runs.writer(1).unwrap();
-    assert!(matches!(runs.writer(1), Err(RunError::Refused { .. })), "one writer for a number");
+    assert!(matches!(runs.writer(1), Err(RunError::InvalidInput { .. })), "one writer for a number");
     let batch = record_batch(5, 2, 0, 100);
     assert!(writer.push(&batch, Millis(0)).is_err(), "no part");
     writer.begin_part(partition(1), Offset(5)).unwrap();
@@ -266,7 +271,7 @@ fn a_run_goes_when_the_record_that_lets_it_go_is_durable() {
     let all = wanted(0, i64::MAX, 1 << 20);
     assert!(runs.read(&part, all).is_ok());
     log.flush().unwrap();
-    assert!(runs.read(&part, all).unwrap_err().is_gone());
+    assert!(matches!(runs.read(&part, all), Err(RunError::Freed { .. })));
     assert!(runs.list().is_empty());
     assert!(!medium.list().unwrap().iter().any(|name| name.starts_with("run-")));
 }
@@ -286,7 +291,7 @@ fn a_freed_part_is_gone_and_its_neighbours_are_not() {
     log.append(&small(1)).unwrap();
     log.flush().unwrap();
     for gone in &parts[..2] {
-        assert!(runs.read(gone, all).unwrap_err().is_gone());
+        assert!(matches!(runs.read(gone, all), Err(RunError::Freed { .. })));
     }
     check(&runs.read(&parts[2], all).unwrap(), &all, &mixed(400, 900), "the part behind");
     assert!(medium.free_space().unwrap() > parts[0].bytes);

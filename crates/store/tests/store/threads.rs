@@ -1,8 +1,8 @@
 //! Writer, filler, readers, snapshots and freeing at the same time.
 
-use crate::common::{Chance, batch, open_on, stored};
+use crate::common::{Chance, batch, free_before, open_on, stored};
 use bytes::Bytes;
-use ottla_store::{Hooks, LogReader, Medium, MediumFile, MemoryMedium, Options};
+use ottla_store::{Callbacks, LogReader, Medium, MediumFile, MemoryMedium, Options};
 use ottla_types::LogPosition;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,11 +44,11 @@ fn readers_see_what_was_appended_or_that_it_is_gone() {
     };
     let told = Arc::new(AtomicU64::new(0));
     let listener = Arc::clone(&told);
-    let hooks = Hooks {
+    let callbacks = Callbacks {
         on_durable: Box::new(move |position| listener.store(position.0, Ordering::SeqCst)),
         on_failure: Box::new(|failure| panic!("{failure}")),
     };
-    let (mut opened, _) = open_on(Arc::new(medium.clone()), options, hooks).unwrap();
+    let (mut opened, _) = open_on(Arc::new(medium.clone()), options, callbacks).unwrap();
     let known = Known::default();
     let stop = AtomicBool::new(false);
     let reader = opened.log.reader();
@@ -76,7 +76,7 @@ fn readers_see_what_was_appended_or_that_it_is_gone() {
                 let end = opened.log.end();
                 snapshotter.write(end, &mut std::iter::empty()).unwrap();
                 snapshotter.write(end, &mut std::iter::empty()).unwrap();
-                opened.log.free_before(end);
+                free_before(&opened.log, end);
                 tail.clear();
             }
         }
@@ -88,7 +88,7 @@ fn readers_see_what_was_appended_or_that_it_is_gone() {
     let early = reader.read(opened.log.end(), 1).unwrap_err();
     assert_eq!(early.kind(), std::io::ErrorKind::WouldBlock);
     opened.log.close().unwrap();
-    let (_, replay) = open_on(Arc::new(medium), options, Hooks::none()).unwrap();
+    let (_, replay) = open_on(Arc::new(medium), options, Callbacks::none()).unwrap();
     let places: Vec<_> = replay.entries.iter().map(|(place, _)| *place).collect();
     assert_eq!(places, tail);
 }
@@ -151,7 +151,7 @@ fn zeros_never_cover_what_was_appended() {
     let memory = MemoryMedium::new();
     let slow = || Arc::new(SlowZeros(memory.clone()));
     let options = Options { segment_size: 4 << 20, zero_fill: true, threads: true, ..Options::memory() };
-    let (mut opened, _) = open_on(slow(), options, Hooks::none()).unwrap();
+    let (mut opened, _) = open_on(slow(), options, Callbacks::none()).unwrap();
     for number in 0..4000 {
         opened.log.append(&batch(number, 3000)).unwrap();
         opened.log.kick();
@@ -160,7 +160,7 @@ fn zeros_never_cover_what_was_appended() {
         }
     }
     opened.log.close().unwrap();
-    assert_eq!(open_on(slow(), options, Hooks::none()).unwrap().1.entries.len(), 4000);
+    assert_eq!(open_on(slow(), options, Callbacks::none()).unwrap().1.entries.len(), 4000);
 }
 
 #[test]

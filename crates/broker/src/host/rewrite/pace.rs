@@ -1,7 +1,7 @@
 //! How fast a job may go: it yields to the log, whose syncs producers wait for.
 
 use super::job::JobError;
-use ottla_store::{Courtesy, LogReader};
+use ottla_store::{IoBackoff, LogReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct Pace {
     threads: bool,
     stopped: Arc<AtomicBool>,
     hurried: Arc<AtomicBool>,
-    courtesy: Courtesy,
+    backoff: IoBackoff,
 }
 
 /// The pace of one job.
@@ -26,7 +26,7 @@ pub(super) struct Steps {
     threads: bool,
     stopped: Arc<AtomicBool>,
     hurried: Arc<AtomicBool>,
-    courtesy: Courtesy,
+    backoff: IoBackoff,
     bytes: u64,
     /// The job ends when others are in a hurry.
     pub(super) gives_way: bool,
@@ -34,8 +34,8 @@ pub(super) struct Steps {
 
 impl Pace {
     pub(super) fn new(reader: LogReader, threads: bool) -> Pace {
-        let courtesy = Courtesy::new(reader.stats().syncs.view(), LONGEST);
-        Pace { reader, threads, stopped: Arc::default(), hurried: Arc::default(), courtesy }
+        let backoff = IoBackoff::new(reader.stats().syncs.view(), LONGEST);
+        Pace { reader, threads, stopped: Arc::default(), hurried: Arc::default(), backoff }
     }
 
     /// Jobs end at their next step.
@@ -50,13 +50,13 @@ impl Pace {
 
     /// The pace of a job that begins now.
     pub(super) fn begin(&mut self) -> Steps {
-        self.courtesy.begin(self.reader.stats().syncs.view());
+        self.backoff.begin(self.reader.stats().syncs.view());
         Steps {
             reader: self.reader.clone(),
             threads: self.threads,
             stopped: Arc::clone(&self.stopped),
             hurried: Arc::clone(&self.hurried),
-            courtesy: self.courtesy.clone(),
+            backoff: self.backoff.clone(),
             bytes: 0,
             gives_way: false,
         }
@@ -81,7 +81,7 @@ impl Steps {
             return Err(JobError::GaveWay);
         }
         if self.threads && !self.hurried.load(Relaxed) {
-            std::thread::sleep(self.courtesy.pause(self.reader.stats().syncs.view()));
+            std::thread::sleep(self.backoff.pause(self.reader.stats().syncs.view()));
         }
         Ok(())
     }

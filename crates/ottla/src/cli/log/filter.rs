@@ -1,7 +1,7 @@
 //! Which entries are shown.
 
 use clap::Args;
-use ottla_layout::explain::{Piece, Said};
+use ottla_layout::explain::{FieldSpan, FieldValue};
 use ottla_layout::record::KINDS;
 use ottla_salvage::Names;
 use ottla_types::record::{LogRecord, PartitionRecord};
@@ -47,9 +47,9 @@ impl Filter {
     }
 
     /// True if an entry is shown.
-    pub(super) fn fits(&self, record: &LogRecord, pieces: &[Piece], names: &Names) -> bool {
-        let kind = pieces.first().map(|piece| &piece.said);
-        let wanted = |name: &&str| matches!(kind, Some(Said::Named(_, found)) if found == name);
+    pub(super) fn fits(&self, record: &LogRecord, pieces: &[FieldSpan], names: &Names) -> bool {
+        let kind = pieces.first().map(|piece| &piece.value);
+        let wanted = |name: &&str| matches!(kind, Some(FieldValue::Named(_, found)) if found == name);
         if !self.kind.is_empty() && !self.kind.iter().any(wanted) {
             return false;
         }
@@ -64,13 +64,13 @@ impl Filter {
 }
 
 /// The topics that an entry names, with the partition where it names one.
-fn concerned(pieces: &[Piece]) -> Vec<(TopicId, Option<i32>)> {
-    let number = |piece: &Piece| match piece.said {
-        Said::Number(number) => i32::try_from(number).ok(),
+fn concerned(pieces: &[FieldSpan]) -> Vec<(TopicId, Option<i32>)> {
+    let number = |piece: &FieldSpan| match piece.value {
+        FieldValue::Number(number) => i32::try_from(number).ok(),
         _ => None,
     };
-    let topics = pieces.iter().enumerate().filter_map(|(id, piece)| match piece.said {
-        Said::Topic(topic) => {
+    let topics = pieces.iter().enumerate().filter_map(|(id, piece)| match piece.value {
+        FieldValue::Topic(topic) => {
             let next = pieces.get(id + 1).filter(|next| next.name == "partition");
             Some((topic, next.and_then(number)))
         }

@@ -1,7 +1,7 @@
 //! Entries as JSON.
 
 use bytes::Bytes;
-use ottla_layout::explain::{Piece, Said};
+use ottla_layout::explain::{FieldSpan, FieldValue};
 use ottla_salvage::Names;
 use ottla_wire::batch::Batch;
 use serde_json::{Map, Value, json};
@@ -10,17 +10,17 @@ use super::line::{CAP, children, siblings, topic_id};
 use crate::cli::format;
 
 /// The fields of an entry, without kind and version.
-pub(super) fn fields(pieces: &[Piece], bytes: &Bytes, names: &Names) -> Value {
+pub(super) fn fields(pieces: &[FieldSpan], bytes: &Bytes, names: &Names) -> Value {
     let fields = siblings(pieces, 2, 0).into_iter().map(|id| field(pieces, id, bytes, names));
     Value::Object(fields.collect())
 }
 
-fn field(pieces: &[Piece], id: usize, bytes: &Bytes, names: &Names) -> (String, Value) {
+fn field(pieces: &[FieldSpan], id: usize, bytes: &Bytes, names: &Names) -> (String, Value) {
     let name = pieces.get(id).map_or("", |piece| piece.name);
     (name.to_owned(), value(pieces, id, bytes, names))
 }
 
-fn value(pieces: &[Piece], id: usize, bytes: &Bytes, names: &Names) -> Value {
+fn value(pieces: &[FieldSpan], id: usize, bytes: &Bytes, names: &Names) -> Value {
     let Some(piece) = pieces.get(id) else { return Value::Null };
     let below = children(pieces, id);
     let all = |ids: &[usize]| ids.iter().map(|id| value(pieces, *id, bytes, names)).collect::<Vec<_>>();
@@ -32,7 +32,7 @@ fn value(pieces: &[Piece], id: usize, bytes: &Bytes, names: &Names) -> Value {
         ("record batch", _) => batch(&own(piece, bytes)),
         ("TopicPartition", [topic, partition]) => {
             let mut fields = Map::from_iter([*topic, *partition].map(|id| field(pieces, id, bytes, names)));
-            if let Some(Said::Topic(id)) = pieces.get(*topic).map(|piece| &piece.said) {
+            if let Some(FieldValue::Topic(id)) = pieces.get(*topic).map(|piece| &piece.value) {
                 fields.insert("name".to_owned(), names.topic(*id).into());
             }
             fields.into()
@@ -42,26 +42,26 @@ fn value(pieces: &[Piece], id: usize, bytes: &Bytes, names: &Names) -> Value {
     }
 }
 
-fn own(piece: &Piece, bytes: &Bytes) -> Bytes {
+fn own(piece: &FieldSpan, bytes: &Bytes) -> Bytes {
     bytes.slice(piece.at.min(bytes.len())..(piece.at + piece.size).min(bytes.len()))
 }
 
-fn said(piece: &Piece, own: &[u8]) -> Value {
-    match &piece.said {
-        Said::Nothing => Value::Null,
-        Said::Number(number) => {
+fn said(piece: &FieldSpan, own: &[u8]) -> Value {
+    match &piece.value {
+        FieldValue::Nothing => Value::Null,
+        FieldValue::Number(number) => {
             i64::try_from(*number).map_or_else(|_| number.to_string().into(), Value::from)
         }
-        Said::Named(_, name) => (*name).into(),
-        Said::Bool(value) => (*value).into(),
-        Said::Time(millis) => (*millis).into(),
-        Said::Hex(value) => format!("{value:0width$x}", width = 2 * piece.size).into(),
-        Said::Text(text) => text.clone().into(),
-        Said::Bytes(length) => {
+        FieldValue::Named(_, name) => (*name).into(),
+        FieldValue::Bool(value) => (*value).into(),
+        FieldValue::Time(millis) => (*millis).into(),
+        FieldValue::Hex(value) => format!("{value:0width$x}", width = 2 * piece.size).into(),
+        FieldValue::Text(text) => text.clone().into(),
+        FieldValue::Bytes(length) => {
             format::bytes(Some(own.get(own.len().saturating_sub(*length)..).unwrap_or_default()))
         }
-        Said::Elements(count) => (*count).into(),
-        Said::Topic(id) => topic_id(*id).into(),
+        FieldValue::Elements(count) => (*count).into(),
+        FieldValue::Topic(id) => topic_id(*id).into(),
     }
 }
 

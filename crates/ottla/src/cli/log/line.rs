@@ -1,7 +1,7 @@
 //! An entry in one line.
 
 use bytes::Bytes;
-use ottla_layout::explain::{Piece, Said};
+use ottla_layout::explain::{FieldSpan, FieldValue};
 use ottla_salvage::Names;
 use ottla_types::ProducerId;
 use ottla_types::record::BatchAppended;
@@ -15,31 +15,31 @@ const SHOWN: usize = 6;
 pub(super) const CAP: usize = 64 << 20;
 
 /// The fields of an entry without kind and version, as `name=value`; fields inside another field stand in braces.
-pub(super) fn fields(pieces: &[Piece], names: &Names) -> String {
+pub(super) fn fields(pieces: &[FieldSpan], names: &Names) -> String {
     let fields = siblings(pieces, 2, 0).into_iter().map(|id| field(pieces, id, names));
     fields.collect::<Vec<_>>().join(" ")
 }
 
 /// The pieces directly inside one.
-pub(super) fn children(pieces: &[Piece], id: usize) -> Vec<usize> {
+pub(super) fn children(pieces: &[FieldSpan], id: usize) -> Vec<usize> {
     let depth = pieces.get(id).map_or(0, |piece| piece.depth);
     siblings(pieces, id + 1, depth + 1)
 }
 
 /// The pieces of a depth from `first` on, up to the first shallower one.
-pub(super) fn siblings(pieces: &[Piece], first: usize, depth: usize) -> Vec<usize> {
+pub(super) fn siblings(pieces: &[FieldSpan], first: usize, depth: usize) -> Vec<usize> {
     let rest = pieces.iter().enumerate().skip(first);
     let inside = rest.take_while(|(_, piece)| piece.depth >= depth);
     inside.filter(|(_, piece)| piece.depth == depth).map(|(id, _)| id).collect()
 }
 
-fn field(pieces: &[Piece], id: usize, names: &Names) -> String {
+fn field(pieces: &[FieldSpan], id: usize, names: &Names) -> String {
     let name = pieces.get(id).map_or("", |piece| piece.name);
     format!("{name}={}", value(pieces, id, names))
 }
 
 /// The value of a piece, with all pieces in it.
-fn value(pieces: &[Piece], id: usize, names: &Names) -> String {
+fn value(pieces: &[FieldSpan], id: usize, names: &Names) -> String {
     let Some(piece) = pieces.get(id) else { return String::new() };
     let below = children(pieces, id);
     match (piece.word, below.as_slice()) {
@@ -59,12 +59,12 @@ fn value(pieces: &[Piece], id: usize, names: &Names) -> String {
         ("pair" | "triple", parts) => {
             parts.iter().map(|part| value(pieces, *part, names)).collect::<Vec<_>>().join(" ")
         }
-        ("time", []) => match piece.said {
-            Said::Time(millis) => time(millis),
+        ("time", []) => match piece.value {
+            FieldValue::Time(millis) => time(millis),
             _ => String::new(),
         },
-        ("topic id", []) if piece.name == "id" => match piece.said {
-            Said::Topic(id) => format!("{} ({})", names.topic(id), topic_id(id)),
+        ("topic id", []) if piece.name == "id" => match piece.value {
+            FieldValue::Topic(id) => format!("{} ({})", names.topic(id), topic_id(id)),
             _ => String::new(),
         },
         (_, []) => said(piece, &[], names),
@@ -87,22 +87,22 @@ pub(super) fn time(millis: i64) -> String {
 }
 
 /// The value of a piece alone. `bytes` are its own bytes, or empty.
-pub(super) fn said(piece: &Piece, bytes: &[u8], names: &Names) -> String {
-    match &piece.said {
-        Said::Nothing => String::new(),
-        Said::Number(number) => number.to_string(),
-        Said::Named(number, name) => format!("{number} ({name})"),
-        Said::Bool(value) => value.to_string(),
-        Said::Time(millis) if time(*millis).contains('T') => timestamp(*millis),
-        Said::Time(millis) => millis.to_string(),
-        Said::Hex(value) => format!("{value:0width$x}", width = 2 * piece.size),
-        Said::Text(text) => quoted(text.as_bytes()),
-        Said::Bytes(length) => {
+pub(super) fn said(piece: &FieldSpan, bytes: &[u8], names: &Names) -> String {
+    match &piece.value {
+        FieldValue::Nothing => String::new(),
+        FieldValue::Number(number) => number.to_string(),
+        FieldValue::Named(number, name) => format!("{number} ({name})"),
+        FieldValue::Bool(value) => value.to_string(),
+        FieldValue::Time(millis) if time(*millis).contains('T') => timestamp(*millis),
+        FieldValue::Time(millis) => millis.to_string(),
+        FieldValue::Hex(value) => format!("{value:0width$x}", width = 2 * piece.size),
+        FieldValue::Text(text) => quoted(text.as_bytes()),
+        FieldValue::Bytes(length) => {
             let content = bytes.get(bytes.len().saturating_sub(*length)..).unwrap_or_default();
             format!("{}{}", counted(*length, "byte"), shown(content))
         }
-        Said::Elements(count) => counted(*count as usize, "element"),
-        Said::Topic(id) => names.topic(*id),
+        FieldValue::Elements(count) => counted(*count as usize, "element"),
+        FieldValue::Topic(id) => names.topic(*id),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ottla_layout::GroupHeader;
-use ottla_layout::explain::{Piece, Said};
+use ottla_layout::explain::{FieldSpan, FieldValue};
 use ottla_salvage::{Damage, Entry, Header, HeaderKind, Item, Location, LogEnd, Names};
 use ottla_types::record::{LogRecord, PartitionRecord};
 use serde_json::{Map, Value, json};
@@ -66,8 +66,8 @@ impl Printer<'_> {
             let fields =
                 header.fields.iter().filter(|piece| !matches!(piece.name, "padding" | "reserved" | "magic"));
             shown.extend(fields.map(|piece| {
-                let value = match &piece.said {
-                    Said::Number(number) => json!(u64::try_from(*number).unwrap_or(0)),
+                let value = match &piece.value {
+                    FieldValue::Number(number) => json!(u64::try_from(*number).unwrap_or(0)),
                     _ => line::said(piece, &[], &self.names).into(),
                 };
                 (piece.name.to_owned(), value)
@@ -230,9 +230,9 @@ fn entry_word(entry: &Entry) -> &'static str {
     if entry.is_row { "row" } else { "entry" }
 }
 
-fn kind(fields: &[Piece]) -> &'static str {
-    match fields.first().map(|piece| &piece.said) {
-        Some(Said::Named(_, name)) => name,
+fn kind(fields: &[FieldSpan]) -> &'static str {
+    match fields.first().map(|piece| &piece.value) {
+        Some(FieldValue::Named(_, name)) => name,
         _ => "unknown",
     }
 }

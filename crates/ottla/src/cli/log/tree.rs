@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use ottla_layout::explain::Piece;
+use ottla_layout::explain::FieldSpan;
 use ottla_salvage::Names;
 use ottla_wire::explain::{self, Options, branches, columns};
 
@@ -45,7 +45,7 @@ impl Tree {
     pub(super) fn pieces(
         &mut self,
         depth: usize,
-        pieces: &[Piece],
+        pieces: &[FieldSpan],
         (base, bytes): (u64, &Bytes),
         names: &Names,
     ) {

@@ -1,7 +1,7 @@
 //! `ottla log verify`: every checksum of a data folder, and what a start of the broker would do.
 
 use clap::Args;
-use ottla_salvage::{Checked, Folder, OpenError, Recovered, Report, verify};
+use ottla_salvage::{Checked, Folder, OpenError, RecoveryReport, Report, verify};
 use serde_json::json;
 
 use super::line::counted;
@@ -83,7 +83,7 @@ fn print_json(report: &Report, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// What a start would do.
-fn describe_start(start: &Result<Recovered, OpenError>) -> String {
+fn describe_start(start: &Result<RecoveryReport, OpenError>) -> String {
     let recovered = match start {
         Err(error) => return format!("a start would refuse: {error}"),
         Ok(recovered) => recovered,
@@ -98,7 +98,7 @@ fn describe_start(start: &Result<Recovered, OpenError>) -> String {
     for (file, reason) in &recovered.skipped {
         text += &format!(", skips {file} ({reason})");
     }
-    if let Some(cut) = &recovered.cut {
+    if let Some(cut) = &recovered.torn {
         text += &format!(", and cuts off the log at {}", location(&cut.file, cut.offset));
     }
     text

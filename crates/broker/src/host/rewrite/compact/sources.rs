@@ -104,9 +104,9 @@ fn at_once(batches: &[&StoredBatch]) -> usize {
 impl From<RunError> for Fault {
     fn from(error: RunError) -> Fault {
         match error {
-            RunError::Gone { .. } => Fault::Gone,
+            RunError::Freed { .. } => Fault::Gone,
             RunError::Medium { .. } => Fault::Reading(error.to_string()),
-            RunError::Damaged { .. } | RunError::Refused { .. } => Fault::Broken(error.to_string()),
+            RunError::Damaged { .. } | RunError::InvalidInput { .. } => Fault::Broken(error.to_string()),
         }
     }
 }

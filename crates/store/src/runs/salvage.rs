@@ -19,7 +19,7 @@ type Sink<'a> = &'a mut dyn FnMut(PartBatch) -> Result<(), RunError>;
 
 /// Reads a part past what is damaged. A batch counts if its own checksum fits and the directory, where it is whole, knows its head. Where
 /// the directory is damaged, batches count if they fill the gap without one too few. They go to `sink`, in order.
-pub(crate) fn of(
+pub(crate) fn salvage_part(
     files: &Arc<RunFiles>,
     pool: &Arc<Pool>,
     part: &RunPart,
@@ -27,7 +27,7 @@ pub(crate) fn of(
 ) -> Result<Vec<LostOffsets>, RunError> {
     let view = match PartView::open_past(files, pool, part) {
         Ok(view) => view,
-        Err(RunError::Gone { .. }) => return Ok(vec![(part.base_offset, part.last_offset)]),
+        Err(RunError::Freed { .. }) => return Ok(vec![(part.base_offset, part.last_offset)]),
         Err(error) => return Err(error),
     };
     let mut reading = Reading { view, sink, lost: Vec::new(), place: part.data, next: part.base_offset };

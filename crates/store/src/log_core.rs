@@ -3,10 +3,10 @@
 use crate::buffer::{Buffer, Pool};
 use crate::error::LogFailure;
 use crate::files::Files;
-use crate::options::{Durability, Hooks, Options};
-use crate::ring::Ring;
+use crate::options::{Callbacks, Durability, Options};
+use crate::recent::RecentGroups;
 use crate::stats::LogStats;
-use crate::writer::Written;
+use crate::writer::ChainEnd;
 use ottla_layout::{GROUP_CAP, GROUP_HEADER, Geometry, align_up};
 use ottla_types::LogPosition;
 use std::collections::VecDeque;
@@ -149,12 +149,12 @@ impl State {
 }
 
 /// Everything that is shared.
-pub(crate) struct Shared {
+pub(crate) struct LogCore {
     pub(crate) options: Options,
-    pub(crate) hooks: Hooks,
+    pub(crate) callbacks: Callbacks,
     pub(crate) files: Files,
     pub(crate) pool: Arc<Pool>,
-    pub(crate) ring: Ring,
+    pub(crate) recent: RecentGroups,
     pub(crate) epoch: u32,
     pub(crate) stats: LogStats,
     state: Mutex<State>,
@@ -169,21 +169,21 @@ pub(crate) struct Shared {
     /// The filler wants to be woken when the log is durable up to here.
     pub(crate) fill_at: AtomicU64,
     /// The chain, known to whoever writes.
-    pub(crate) written: Mutex<Written>,
+    pub(crate) written: Mutex<ChainEnd>,
 }
 
-impl Shared {
+impl LogCore {
     pub(crate) fn new(
         options: Options,
-        hooks: Hooks,
+        callbacks: Callbacks,
         files: Files,
-        written: Written,
+        written: ChainEnd,
         state: State,
-    ) -> Shared {
-        Shared {
-            hooks,
+    ) -> LogCore {
+        LogCore {
+            callbacks,
             pool: Pool::new(POOL),
-            ring: Ring::new(options.recent),
+            recent: RecentGroups::new(options.recent),
             epoch: written.epoch,
             stats: LogStats::new(),
             work: Condvar::new(),
@@ -227,7 +227,7 @@ impl Shared {
         if end >= self.fill_at.load(Ordering::Acquire) {
             self.chores.notify_one();
         }
-        (self.hooks.on_durable)(LogPosition(end));
+        (self.callbacks.on_durable)(LogPosition(end));
     }
 
     /// Ends the log.
@@ -243,7 +243,7 @@ impl Shared {
         self.progress.notify_all();
         self.chores.notify_all();
         if first {
-            (self.hooks.on_failure)(&failure);
+            (self.callbacks.on_failure)(&failure);
         }
     }
 

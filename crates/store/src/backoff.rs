@@ -10,7 +10,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What is known of the log's syncs, and the pause that follows from it.
 #[derive(Clone, Debug)]
-pub struct Courtesy {
+pub struct IoBackoff {
     /// What was counted at the last look.
     before: HistogramView,
     /// What all but the slowest hundredth of syncs took while nothing disturbed them, in nanoseconds.
@@ -19,10 +19,10 @@ pub struct Courtesy {
     longest: Duration,
 }
 
-impl Courtesy {
+impl IoBackoff {
     /// For work that begins later; `syncs` is what was counted so far. No pause will be longer than this.
-    pub fn new(syncs: HistogramView, longest: Duration) -> Courtesy {
-        Courtesy { before: syncs, quiet: None, pause: Duration::ZERO, longest }
+    pub fn new(syncs: HistogramView, longest: Duration) -> IoBackoff {
+        IoBackoff { before: syncs, quiet: None, pause: Duration::ZERO, longest }
     }
 
     /// The work begins: what was counted since the last look was quiet.
@@ -88,13 +88,13 @@ mod tests {
     #[test]
     fn pauses_grow_while_syncs_are_slow_and_go_away() {
         let histogram = Histogram::new(&[10, 20, 40]);
-        let mut courtesy = Courtesy::new(histogram.view(), Duration::from_millis(8));
+        let mut backoff = IoBackoff::new(histogram.view(), Duration::from_millis(8));
         let mut next = |value, times, begins| {
             (0..times).for_each(|_| histogram.record(value));
             if begins {
-                courtesy.begin(histogram.view());
+                backoff.begin(histogram.view());
             }
-            courtesy.pause(histogram.view()).as_micros()
+            backoff.pause(histogram.view()).as_micros()
         };
         assert_eq!(next(10, 64, true), 0);
         assert_eq!(next(20, 64, false), 0, "twice the time is not slow");

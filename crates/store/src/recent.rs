@@ -14,7 +14,7 @@ const BESIDE: usize = 128;
 
 /// Groups by position, oldest first, up to a number of bytes. Empty until something is written.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct RecentGroups {
     limit: usize,
     /// Memory of groups that are here or still held by readers.
     held: Arc<AtomicUsize>,
@@ -57,20 +57,20 @@ impl<T> Drop for Counted<T> {
 
 /// A part of the memory for recent groups that is used for something else, until this is dropped.
 #[derive(Debug)]
-pub struct Loan {
+pub struct MemoryReservation {
     lent: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-impl Drop for Loan {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.lent.fetch_sub(self.bytes, Relaxed);
     }
 }
 
-impl Ring {
-    pub(crate) fn new(limit: usize) -> Ring {
-        Ring { limit, held: Arc::default(), lent: Arc::default(), recent: RwLock::default() }
+impl RecentGroups {
+    pub(crate) fn new(limit: usize) -> RecentGroups {
+        RecentGroups { limit, held: Arc::default(), lent: Arc::default(), recent: RwLock::default() }
     }
 
     /// Adds the group at `position`, which lies behind all others.
@@ -100,9 +100,9 @@ impl Ring {
     }
 
     /// Takes a part of the limit away for as long as the loan lives.
-    pub(crate) fn lend(&self, bytes: usize) -> Loan {
+    pub(crate) fn lend(&self, bytes: usize) -> MemoryReservation {
         self.lent.fetch_add(bytes, Relaxed);
-        let loan = Loan { lent: Arc::clone(&self.lent), bytes };
+        let loan = MemoryReservation { lent: Arc::clone(&self.lent), bytes };
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
         self.make_room(&mut recent, 0);
         loan
@@ -133,53 +133,53 @@ mod tests {
 
     #[test]
     fn finds_ranges_inside_one_group() {
-        let ring = Ring::new(1 << 20);
-        ring.push(4096, group(4096, 1));
-        ring.push(8192, group(8192, 2));
-        assert_eq!(ring.get(4096, 4096).unwrap(), vec![1; 4096]);
-        assert_eq!(ring.get(9000, 10).unwrap(), vec![2; 10]);
-        assert_eq!(ring.get(0, 1), None);
-        assert_eq!(ring.get(8190, 4), None);
-        assert_eq!(ring.get(16384, 1), None);
+        let recent = RecentGroups::new(1 << 20);
+        recent.push(4096, group(4096, 1));
+        recent.push(8192, group(8192, 2));
+        assert_eq!(recent.get(4096, 4096).unwrap(), vec![1; 4096]);
+        assert_eq!(recent.get(9000, 10).unwrap(), vec![2; 10]);
+        assert_eq!(recent.get(0, 1), None);
+        assert_eq!(recent.get(8190, 4), None);
+        assert_eq!(recent.get(16384, 1), None);
     }
 
     #[test]
     fn the_oldest_go_first_and_what_readers_keep_is_counted() {
-        let ring = Ring::new(192 << 10);
-        ring.push(0, group(64 << 10, 0));
-        let kept = ring.get(0, 10).unwrap();
+        let recent = RecentGroups::new(192 << 10);
+        recent.push(0, group(64 << 10, 0));
+        let kept = recent.get(0, 10).unwrap();
         for at in 1..4u8 {
-            ring.push(u64::from(at) << 16, group(64 << 10, at));
+            recent.push(u64::from(at) << 16, group(64 << 10, at));
         }
-        let there = || (0..4u64).filter(|at| ring.get(at << 16, 10).is_some()).collect::<Vec<_>>();
+        let there = || (0..4u64).filter(|at| recent.get(at << 16, 10).is_some()).collect::<Vec<_>>();
         assert_eq!(kept, vec![0; 10]);
         assert_eq!(there(), [2, 3], "beside the one that is held");
         drop(kept);
-        ring.push(4 << 16, group(64 << 10, 4));
+        recent.push(4 << 16, group(64 << 10, 4));
         assert_eq!(there(), [2, 3]);
-        assert_eq!(ring.held.load(Relaxed), 192 << 10);
+        assert_eq!(recent.held.load(Relaxed), 192 << 10);
     }
 
     #[test]
     fn what_is_lent_is_not_used() {
-        let ring = Ring::new(192 << 10);
+        let recent = RecentGroups::new(192 << 10);
         for at in 0..3 {
-            ring.push(at << 16, group(64 << 10, 1));
+            recent.push(at << 16, group(64 << 10, 1));
         }
-        let loan = ring.lend(128 << 10);
-        assert_eq!(ring.held.load(Relaxed), 64 << 10);
-        let all = ring.lend(1 << 30);
-        ring.push(3 << 16, group(64 << 10, 1));
-        assert_eq!(ring.held.load(Relaxed), 0);
+        let loan = recent.lend(128 << 10);
+        assert_eq!(recent.held.load(Relaxed), 64 << 10);
+        let all = recent.lend(1 << 30);
+        recent.push(3 << 16, group(64 << 10, 1));
+        assert_eq!(recent.held.load(Relaxed), 0);
         drop((loan, all));
-        ring.push(4 << 16, group(64 << 10, 1));
-        assert!(ring.get(4 << 16, 1).is_some());
+        recent.push(4 << 16, group(64 << 10, 1));
+        assert!(recent.get(4 << 16, 1).is_some());
     }
 
     #[test]
     fn a_ring_of_nothing_keeps_nothing() {
-        let ring = Ring::new(0);
-        ring.push(0, group(4096, 0));
-        assert_eq!(ring.get(0, 1), None);
+        let recent = RecentGroups::new(0);
+        recent.push(0, group(4096, 0));
+        assert_eq!(recent.get(0, 1), None);
     }
 }

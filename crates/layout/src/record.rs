@@ -15,7 +15,7 @@ pub use partition::patch_batch;
 
 pub(crate) use field::Reader;
 
-use crate::explain::Said;
+use crate::span::FieldValue;
 use field::Field;
 use ottla_types::record::{
     CatalogRecord, GroupRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord,
@@ -97,7 +97,7 @@ pub fn encode<'a>(record: &'a LogRecord, out: &mut Vec<u8>) -> &'a [u8] {
 
 /// A record read back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub struct DecodedRecord {
     /// The record; the payload of a batch is left empty.
     pub record: LogRecord,
     /// Where the batch bytes begin in the entry, if it is a batch. They reach to its end.
@@ -111,9 +111,9 @@ pub fn kind_name(tag: u8) -> Option<&'static str> {
 
 /// Reads a whole entry.
 pub(crate) fn read(input: &mut Reader<'_>) -> Result<LogRecord, DecodeError> {
-    let tag = input.piece("kind", None, "u8", |input| {
+    let tag = input.span("kind", None, "u8", |input| {
         let tag = u8::take(input)?;
-        input.says(|| Said::Named(i64::from(tag), kind_name(tag).unwrap_or("unknown")));
+        input.set_value(|| FieldValue::Named(i64::from(tag), kind_name(tag).unwrap_or("unknown")));
         Ok(tag)
     })?;
     let version = input.field::<u8>("version")?;
@@ -123,7 +123,7 @@ pub(crate) fn read(input: &mut Reader<'_>) -> Result<LogRecord, DecodeError> {
 }
 
 /// Reads the entry that [`encode`] and [`patch_batch`] made.
-pub fn decode(entry: &[u8]) -> Result<Decoded, DecodeError> {
+pub fn decode(entry: &[u8]) -> Result<DecodedRecord, DecodeError> {
     let mut input = Reader::new(entry);
     let record = read(&mut input)?;
     let payload = match &record {
@@ -132,8 +132,10 @@ pub fn decode(entry: &[u8]) -> Result<Decoded, DecodeError> {
         }
         _ => None,
     };
-    Ok(Decoded { record, payload })
+    Ok(DecodedRecord { record, payload })
 }
 
+#[cfg(test)]
+pub(crate) mod generators;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,8 +1,8 @@
 //! Pieces of files that are read before anybody asks for them. Whoever goes forward in a file finds the next piece in memory: the
 //! disk works while the answer before it is being sent.
 
+use crate::backoff::IoBackoff;
 use crate::buffer::Pool;
-use crate::courtesy::Courtesy;
 use crate::medium::MediumFile;
 use crate::runs::SHIFT;
 use crate::stats::Histogram;
@@ -57,7 +57,7 @@ struct Table {
 }
 
 /// The pieces of a folder.
-pub(crate) struct Ahead {
+pub(crate) struct ReadAhead {
     /// Reads of so many bytes are large.
     pub(crate) large: u64,
     /// By how much two reads of one reader may lie apart, and the second one may be larger.
@@ -69,12 +69,12 @@ pub(crate) struct Ahead {
     read: Condvar,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// For a folder with segments of this size: where they are small, small reads are large.
-    pub(crate) fn new(segment_size: u64) -> Ahead {
+    pub(crate) fn new(segment_size: u64) -> ReadAhead {
         let large = LARGE.min(segment_size / 16);
         let (table, work, read) = Default::default();
-        Ahead { large, slack: large / 2, table, work, read }
+        ReadAhead { large, slack: large / 2, table, work, read }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -98,7 +98,7 @@ impl Ahead {
     }
 
     /// Notes a read. If it goes on where another one stopped, what follows is wanted next: true if it is to be read now, by
-    /// [`Ahead::run`] or [`Ahead::read_next`].
+    /// [`ReadAhead::run`] or [`ReadAhead::read_next`].
     pub(crate) fn note(&self, source: Source, range: &Range<u64>) -> bool {
         let mut table = self.table();
         let table = &mut *table;
@@ -130,7 +130,7 @@ impl Ahead {
         true
     }
 
-    /// From now on a thread runs [`Ahead::run`].
+    /// From now on a thread runs [`ReadAhead::run`].
     pub(crate) fn begin(&self) {
         self.table().runs = true;
     }
@@ -142,7 +142,7 @@ impl Ahead {
 
     /// Reads what is wanted, until it is told to stop: the body of a thread. Who lags behind yields to who waits for syncs.
     pub(crate) fn run(&self, pool: &Arc<Pool>, syncs: &Histogram) {
-        let mut courtesy = Courtesy::new(syncs.view(), PAUSE);
+        let mut backoff = IoBackoff::new(syncs.view(), PAUSE);
         let mut last = Instant::now();
         loop {
             let mut table = self.table();
@@ -154,9 +154,9 @@ impl Ahead {
             }
             drop(table);
             if last.elapsed() > QUIET {
-                courtesy.begin(syncs.view());
+                backoff.begin(syncs.view());
             }
-            std::thread::sleep(courtesy.pause(syncs.view()));
+            std::thread::sleep(backoff.pause(syncs.view()));
             self.read_next(pool);
             last = Instant::now();
         }
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn whoever_goes_forward_finds_the_next_piece() {
-        let (ahead, pool, file) = (Ahead::new(128 * MIB), Pool::new(0), file());
+        let (ahead, pool, file) = (ReadAhead::new(128 * MIB), Pool::new(0), file());
         let mut at = 100;
         let mut found = Vec::new();
         while at + MIB <= 8 * MIB {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn who_jumps_about_and_other_files_find_nothing() {
-        let (ahead, file) = (Ahead::new(128 * MIB), file());
+        let (ahead, file) = (ReadAhead::new(128 * MIB), file());
         for at in [0, 4 * MIB, 2 * MIB, 6 * MIB] {
             assert!(!ahead.note(source(1, &file), &(at..at + MIB)), "at {at}");
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn pieces_are_few_and_never_behind_the_end() {
-        let (ahead, pool, file) = (Ahead::new(128 * MIB), Pool::new(0), file());
+        let (ahead, pool, file) = (ReadAhead::new(128 * MIB), Pool::new(0), file());
         for key in 0..20 {
             ahead.note(source(key, &file), &(0..MIB));
             assert!(ahead.note(source(key, &file), &(MIB..2 * MIB)));

@@ -13,13 +13,13 @@ const SLOTS: usize = 1 << 16;
 const TIMES: u32 = 3;
 
 /// A table without order: a chunk that falls on the slot of another one takes its place.
-pub(crate) struct Touched {
+pub(crate) struct AccessCounts {
     slots: Box<[AtomicU32]>,
 }
 
-impl Touched {
-    pub(crate) fn new() -> Touched {
-        Touched { slots: (0..SLOTS).map(|_| AtomicU32::new(0)).collect() }
+impl AccessCounts {
+    pub(crate) fn new() -> AccessCounts {
+        AccessCounts { slots: (0..SLOTS).map(|_| AtomicU32::new(0)).collect() }
     }
 
     /// Notes a read, and tells how often the middle of it was read before, up to three times.
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_second_reader_is_told_apart_from_the_first() {
-        let touched = Touched::new();
+        let touched = AccessCounts::new();
         let pieces = |shift: u64| {
             (0..200u64).map(move |piece| piece * 1_000_000 + shift).map(|start| start..start + 1_000_000)
         };

@@ -1,21 +1,21 @@
 //! Opens a log: identity, newest snapshot, replay, cut of a torn tail, and an opening group of a new epoch.
 //!
-//! What was recovered is made durable again before anything is served: it may have been read from a cache that a power
+//! What was recovery is made durable again before anything is served: it may have been read from a cache that a power
 //! failure would empty. Everything behind the position that the last group itself calls durable, which is one group unless
 //! syncs are left to the system, is written once more with the same bytes and synced.
 
 use crate::buffer::Pool;
 use crate::error::{LogFailure, OpenError};
 use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name, temporary};
-use crate::log::{Appended, Log};
+use crate::log::{EntryRange, Log};
+use crate::log_core::{LogCore, OpenGroup, State};
 use crate::medium::Medium;
-use crate::options::{Hooks, Options};
+use crate::options::{Callbacks, Options};
 use crate::scan::{Window, Windows};
-use crate::shared::{OpenGroup, Shared, State};
-use crate::snapshot::{Found, Pieces, Skipped, find_newest};
-use crate::writer::Written;
+use crate::snapshot::{DamagedSnapshot, Pieces, SnapshotSearch, find_newest};
+use crate::writer::ChainEnd;
 use ottla_layout::record::decode;
-use ottla_layout::recover::{Break, Chain, Tail};
+use ottla_layout::recover::{Chain, ChainBreak, LastGroup};
 use ottla_layout::{
     BLOCK, GROUP_HEADER, Geometry, GroupError, GroupHeader, IDENTITY_LEN, Identity, SegmentHeader,
     open_group, peek_group,
@@ -27,18 +27,18 @@ use std::sync::Arc;
 
 /// A record on its way back into the state.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Replayed {
+pub enum ReplayItem {
     /// A row of the snapshot. The rows of a piece come before the first record of the log that is not in it.
     Snapshot(LogRecord),
-    /// A record of the log, with its place. The payload of a batch is empty: it is where [`Appended::payload`] says.
-    Entry(Appended, LogRecord),
+    /// A record of the log, with its place. The payload of a batch is empty: it is where [`EntryRange::payload`] says.
+    Entry(EntryRange, LogRecord),
 }
 
 /// What is left of a damaged log, in its order.
 #[derive(Debug)]
-pub enum Past {
+pub enum SalvageItem {
     /// Something whole.
-    Replayed(Replayed),
+    Replayed(ReplayItem),
     /// Groups between these positions are missing or damaged.
     Damage {
         /// Position behind the last whole group, or that of the snapshot.
@@ -47,21 +47,21 @@ pub enum Past {
         to: u64,
     },
     /// An entry of a whole group that this program cannot read.
-    Unread(OpenError),
+    Unreadable(OpenError),
 }
 
 /// An open log and how it was found.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenLog {
     /// The log.
     pub log: Log,
     /// How it was found.
-    pub recovered: Recovered,
+    pub recovery: RecoveryReport,
 }
 
 /// What a recovery did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// Position of the snapshot that was used.
     pub snapshot: Option<LogPosition>,
     /// Damaged snapshots that were not used: file and reason.
@@ -69,8 +69,8 @@ pub struct Recovered {
     /// Records replayed from the log.
     pub records: u64,
     /// The torn group at the end that was cut off, if there was one.
-    pub cut: Option<Cut>,
-    /// Position behind what was recovered.
+    pub torn: Option<TornGroup>,
+    /// Position behind what was recovery.
     pub end: LogPosition,
     /// Counts the times the folder was opened.
     pub epoch: u32,
@@ -78,7 +78,7 @@ pub struct Recovered {
 
 /// A torn group that was cut off: a crash interrupted its write, it was never acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct TornGroup {
     /// The file.
     pub file: String,
     /// Where in the file.
@@ -93,31 +93,31 @@ impl Log {
     pub fn open(
         medium: Arc<dyn Medium>,
         options: Options,
-        hooks: Hooks,
-        replay: &mut dyn FnMut(Replayed),
-    ) -> Result<Opened, OpenError> {
+        callbacks: Callbacks,
+        replay: &mut dyn FnMut(ReplayItem),
+    ) -> Result<OpenLog, OpenError> {
         let folder = medium.describe();
         let listing = Listing::of(medium.list().map_err(OpenError::medium(&folder, "listing"))?);
         for name in &listing.temporary {
             medium.remove(name).map_err(OpenError::medium(name, "removing"))?;
         }
         let identity = identity(medium.as_ref(), &options, &listing)?;
-        let Recovery { mut scan, skipped, recovered } =
+        let Recovery { mut scan, skipped, recovery } =
             recover(medium, identity, &listing, options.threads, replay)?;
         scan.make_durable()?;
         let damaged: Vec<u64> = skipped.iter().map(|skipped| skipped.position).collect();
         let whole = listing.snapshots.iter().rev().filter(|position| !damaged.contains(position));
         let state = State { snapshots: whole.copied().collect(), damaged, ..State::default() };
-        let log = begin(scan, options, hooks, state)?;
-        Ok(Opened { log, recovered })
+        let log = begin(scan, options, callbacks, state)?;
+        Ok(OpenLog { log, recovery })
     }
 }
 
 /// A log that was read to its end.
 struct Recovery {
     scan: Scan,
-    skipped: Vec<Skipped>,
-    recovered: Recovered,
+    skipped: Vec<DamagedSnapshot>,
+    recovery: RecoveryReport,
 }
 
 /// Reads the newest snapshot and the log behind it. Changes nothing.
@@ -126,29 +126,29 @@ fn recover(
     identity: Identity,
     listing: &Listing,
     threads: bool,
-    replay: &mut dyn FnMut(Replayed),
+    replay: &mut dyn FnMut(ReplayItem),
 ) -> Result<Recovery, OpenError> {
     let positions = listing.snapshots.iter().copied();
-    let Found { newest, skipped } = find_newest(medium.as_ref(), &identity, positions)?;
+    let SnapshotSearch { newest, skipped } = find_newest(medium.as_ref(), &identity, positions)?;
     let snapshot = newest.as_ref().map(|pieces| pieces.first);
     let first = identity.geometry.replay_segment(snapshot.unwrap_or(0));
     check_first(listing, first, &skipped)?;
 
     let mut scan = Scan::new(Files::new(medium, identity, listing), first, newest, threads);
     let reason = scan.replay(replay)?;
-    let cut = scan.judge_end(reason)?;
-    let recovered = Recovered {
+    let torn = scan.judge_end(reason)?;
+    let recovery = RecoveryReport {
         snapshot: snapshot.map(LogPosition),
         skipped: skipped
             .iter()
             .map(|skipped| (snapshot_name(skipped.position), skipped.reason.clone()))
             .collect(),
         records: scan.records,
-        cut,
+        torn,
         end: LogPosition(scan.chain.end()),
-        epoch: scan.chain.tail().map_or(1, |tail| tail.epoch + 1),
+        epoch: scan.chain.last_group().map_or(1, |tail| tail.epoch + 1),
     };
-    Ok(Recovery { scan, skipped, recovered })
+    Ok(Recovery { scan, skipped, recovery })
 }
 
 /// What opening the log would find. Changes nothing.
@@ -156,9 +156,9 @@ pub(crate) fn look(
     medium: Arc<dyn Medium>,
     identity: Identity,
     listing: &Listing,
-    replay: &mut dyn FnMut(Replayed),
-) -> Result<Recovered, OpenError> {
-    recover(medium, identity, listing, false, replay).map(|recovery| recovery.recovered)
+    replay: &mut dyn FnMut(ReplayItem),
+) -> Result<RecoveryReport, OpenError> {
+    recover(medium, identity, listing, false, replay).map(|recovery| recovery.recovery)
 }
 
 /// Reads the newest whole snapshot and the log behind it, past what is damaged: everything that is left goes to `see`, in the
@@ -167,32 +167,32 @@ pub(crate) fn replay_past(
     medium: Arc<dyn Medium>,
     identity: Identity,
     listing: &Listing,
-    see: &mut dyn FnMut(Past),
+    see: &mut dyn FnMut(SalvageItem),
 ) -> Result<(), OpenError> {
     let positions = listing.snapshots.iter().copied();
-    let Found { newest, .. } = find_newest(medium.as_ref(), &identity, positions)?;
+    let SnapshotSearch { newest, .. } = find_newest(medium.as_ref(), &identity, positions)?;
     let (floor, proven) = newest.as_ref().map_or((0, 0), |pieces| (pieces.first, pieces.last));
     let first = identity.geometry.replay_segment(floor);
     let mut scan = Scan::new(Files::new(medium, identity, listing), first, newest, false);
     scan.unread = Some(Vec::new());
     loop {
-        scan.replay(&mut |replayed| see(Past::Replayed(replayed)))?;
+        scan.replay(&mut |replayed| see(SalvageItem::Replayed(replayed)))?;
         for error in scan.unread.iter_mut().flat_map(|unread| unread.drain(..)) {
-            see(Past::Unread(error));
+            see(SalvageItem::Unreadable(error));
         }
         let from = scan.chain.end();
         let Some((to, _)) = scan.find_proof(from)? else { break };
         // What lies before the snapshot is in it.
         if to > floor {
-            see(Past::Damage { from: from.max(floor), to });
+            see(SalvageItem::Damage { from: from.max(floor), to });
         }
         scan.chain = Chain::from_place(identity, to);
     }
     let end = scan.chain.end().max(floor);
     if end < proven {
-        see(Past::Damage { from: end, to: proven });
+        see(SalvageItem::Damage { from: end, to: proven });
     }
-    restore(&mut scan.pieces, u64::MAX, &mut |row| see(Past::Replayed(row)))
+    restore(&mut scan.pieces, u64::MAX, &mut |row| see(SalvageItem::Replayed(row)))
 }
 
 /// Reads the identity, or makes one for an empty folder.
@@ -246,7 +246,7 @@ fn random() -> io::Result<u64> {
 }
 
 /// The segment that replay begins with must be there, unless nothing was ever written.
-fn check_first(listing: &Listing, first: u64, skipped: &[Skipped]) -> Result<(), OpenError> {
+fn check_first(listing: &Listing, first: u64, skipped: &[DamagedSnapshot]) -> Result<(), OpenError> {
     let nothing = listing.segments.is_empty() && listing.snapshots.is_empty();
     if nothing || listing.segments.contains(&first) {
         return Ok(());
@@ -267,7 +267,7 @@ fn check_first(listing: &Listing, first: u64, skipped: &[Skipped]) -> Result<(),
 }
 
 /// Why the chain ends: what was found at the place of the next group, nearest first.
-type Breaks = Vec<(u64, Break)>;
+type ChainBreaks = Vec<(u64, ChainBreak)>;
 
 /// A scan of the log from the first segment that is replayed.
 struct Scan {
@@ -301,9 +301,9 @@ impl Scan {
     }
 
     /// Replays group after group, with the pieces of the snapshot at their places; returns why the chain ends.
-    fn replay(&mut self, replay: &mut dyn FnMut(Replayed)) -> Result<Breaks, OpenError> {
+    fn replay(&mut self, replay: &mut dyn FnMut(ReplayItem)) -> Result<ChainBreaks, OpenError> {
         loop {
-            let mut breaks = Breaks::new();
+            let mut breaks = ChainBreaks::new();
             let mut found = false;
             for place in self.chain.places() {
                 match self.replay_group(place, replay)? {
@@ -326,8 +326,8 @@ impl Scan {
     fn replay_group(
         &mut self,
         place: u64,
-        replay: &mut dyn FnMut(Replayed),
-    ) -> Result<Result<(), Break>, OpenError> {
+        replay: &mut dyn FnMut(ReplayItem),
+    ) -> Result<Result<(), ChainBreak>, OpenError> {
         let header = match peek_group(self.bytes(place, GROUP_HEADER)?) {
             Ok(header) => header,
             Err(error) => return Ok(Err(error.into())),
@@ -363,13 +363,13 @@ impl Scan {
                     continue;
                 }
             };
-            let place = Appended {
+            let place = EntryRange {
                 position: LogPosition(entry.position),
                 payload: decoded.payload.map(|at| LogPosition(entry.body() + at as u64)),
                 end: LogPosition(entry.end()),
             };
             self.records += 1;
-            replay(Replayed::Entry(place, decoded.record));
+            replay(ReplayItem::Entry(place, decoded.record));
         }
         Ok(Ok(()))
     }
@@ -395,14 +395,14 @@ impl Scan {
     }
 
     /// Decides whether the end of the chain is the end of the log.
-    fn judge_end(&mut self, breaks: Breaks) -> Result<Option<Cut>, OpenError> {
+    fn judge_end(&mut self, breaks: ChainBreaks) -> Result<Option<TornGroup>, OpenError> {
         let end = self.chain.end();
         if let Some((place, reason)) = breaks.iter().find(|(_, reason)| reason.is_damage()) {
             return Err(self.damaged(*place, reason.to_string()));
         }
         let found = |place: u64| breaks.iter().find(|(at, _)| *at == place).map(|(_, reason)| *reason);
         let place = self.likely_place(&breaks);
-        let reason = found(place).unwrap_or(Break::Group(GroupError::NoGroup));
+        let reason = found(place).unwrap_or(ChainBreak::Group(GroupError::NoGroup));
         if end < self.proven {
             let what = format!("{reason}, but a snapshot shows that the log went on");
             return Err(self.damaged(place, what));
@@ -417,8 +417,8 @@ impl Scan {
             );
             return Err(self.damaged(place, what));
         }
-        let torn = matches!(reason, Break::Group(GroupError::Checksum | GroupError::Short));
-        Ok(torn.then(|| Cut {
+        let is_torn = matches!(reason, ChainBreak::Group(GroupError::Checksum | GroupError::Short));
+        Ok(is_torn.then(|| TornGroup {
             file: segment_name(self.geometry().segment_of(place)),
             offset: self.geometry().offset_of(place),
             reason: reason.to_string(),
@@ -426,9 +426,10 @@ impl Scan {
     }
 
     /// The place where the next group was most likely written: the one with something that looks like it.
-    fn likely_place(&self, breaks: &Breaks) -> u64 {
-        let looks_right =
-            |reason: &Break| matches!(reason, Break::Group(GroupError::Checksum | GroupError::Short));
+    fn likely_place(&self, breaks: &ChainBreaks) -> u64 {
+        let looks_right = |reason: &ChainBreak| {
+            matches!(reason, ChainBreak::Group(GroupError::Checksum | GroupError::Short))
+        };
         let likely = breaks.iter().find(|(_, reason)| looks_right(reason)).or(breaks.first());
         likely.map_or(self.chain.end(), |(place, _)| *place)
     }
@@ -466,7 +467,7 @@ impl Scan {
 
     /// Writes again what may be in a cache only.
     fn make_durable(&mut self) -> Result<(), OpenError> {
-        let Some(tail) = self.chain.tail() else {
+        let Some(tail) = self.chain.last_group() else {
             return Ok(());
         };
         let geometry = self.geometry();
@@ -501,23 +502,23 @@ impl Scan {
 fn restore(
     pieces: &mut Option<Pieces>,
     position: u64,
-    replay: &mut dyn FnMut(Replayed),
+    replay: &mut dyn FnMut(ReplayItem),
 ) -> Result<(), OpenError> {
     match pieces {
         Some(some) if some.due().is_some_and(|due| due <= position) => {
-            some.give(position, &mut |row| replay(Replayed::Snapshot(row)))
+            some.give(position, &mut |row| replay(ReplayItem::Snapshot(row)))
         }
         _ => Ok(()),
     }
 }
 
 /// Writes the opening group and starts the log.
-fn begin(scan: Scan, options: Options, hooks: Hooks, mut state: State) -> Result<Log, OpenError> {
+fn begin(scan: Scan, options: Options, callbacks: Callbacks, mut state: State) -> Result<Log, OpenError> {
     let geometry = scan.geometry();
-    let tail = scan.chain.tail();
+    let tail = scan.chain.last_group();
     let end = scan.chain.end();
-    let written = Written {
-        epoch: tail.map_or(1, |tail: Tail| tail.epoch + 1),
+    let written = ChainEnd {
+        epoch: tail.map_or(1, |tail: LastGroup| tail.epoch + 1),
         sequence: tail.map_or(0, |tail| tail.sequence),
         checksum: tail.map_or(0, |tail| tail.checksum),
         end,
@@ -538,7 +539,7 @@ fn begin(scan: Scan, options: Options, hooks: Hooks, mut state: State) -> Result
         files.retire(surplus).map_err(OpenError::medium(&name, "setting aside"))?;
     }
     state.prepared = number;
-    let shared = Shared::new(options, hooks, files, written, state);
+    let shared = LogCore::new(options, callbacks, files, written, state);
     let group = OpenGroup::at(place, shared.pool.take(BLOCK as usize));
     let end = shared.append_group(group).and_then(|end| {
         if !shared.syncs() {

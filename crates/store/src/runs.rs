@@ -5,21 +5,21 @@
 //!                                  a record lets it go ──▶ remove: waits for that record, then the file goes
 //! ```
 
+mod access_counts;
 mod error;
 mod files;
-pub(crate) mod left;
 mod pages;
 mod part;
 mod read;
+pub(crate) mod salvage;
 mod scan;
-mod touched;
 mod verify;
 mod writer;
 
 use crate::buffer::Pool;
 use crate::error::OpenError;
-use crate::reader::Haste;
-use crate::shared::{Freed, Shared};
+use crate::log_core::{Freed, LogCore};
+use crate::medium::ReadMode;
 pub use error::RunError;
 pub(crate) use files::{RunFiles, run_name};
 use ottla_layout::run::RunRow;
@@ -27,7 +27,7 @@ use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset};
 use part::PartView;
 pub(crate) use part::SHIFT;
-pub use read::{PartBatch, Slice, Wanted};
+pub use read::{PartBatch, PartSlice, ReadRange};
 pub use scan::PartScan;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -44,7 +44,7 @@ pub struct Runs {
     files: Arc<RunFiles>,
     pool: Arc<Pool>,
     /// The log, unless the folder is only looked at.
-    log: Option<Arc<Shared>>,
+    log: Option<Arc<LogCore>>,
 }
 
 impl std::fmt::Debug for Runs {
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Runs {
 }
 
 impl Runs {
-    pub(crate) fn new(shared: Arc<Shared>) -> Runs {
+    pub(crate) fn new(shared: Arc<LogCore>) -> Runs {
         Runs { files: Arc::clone(&shared.files.runs), pool: Arc::clone(&shared.pool), log: Some(shared) }
     }
 
@@ -87,13 +87,18 @@ impl Runs {
     /// Reads whole batches of a part. Blocks while the medium reads.
     ///
     /// Heads of batches are checked against the directory; the checksums of the batches themselves are left to who gets them.
-    pub fn read(&self, part: &RunPart, wanted: Wanted) -> Result<Slice, RunError> {
-        self.read_in(part, wanted, Haste::Waits)
+    pub fn read(&self, part: &RunPart, wanted: ReadRange) -> Result<PartSlice, RunError> {
+        self.read_with(part, wanted, ReadMode::Blocking)
     }
 
-    /// As [`Runs::read`], but fails with `WouldBlock` in haste.
-    pub fn read_in(&self, part: &RunPart, wanted: Wanted, haste: Haste) -> Result<Slice, RunError> {
-        PartView::open(&self.files, &self.pool, part, haste)?.slice(&wanted)
+    /// As [`Runs::read`], but fails with `WouldBlock` in mode.
+    pub fn read_with(
+        &self,
+        part: &RunPart,
+        wanted: ReadRange,
+        mode: ReadMode,
+    ) -> Result<PartSlice, RunError> {
+        PartView::open(&self.files, &self.pool, part, mode)?.slice(&wanted)
     }
 
     /// The first batch from offset `from` on, ending before `to`, that has a timestamp of `time` or later.
@@ -128,7 +133,7 @@ impl Runs {
     }
 
     fn view(&self, part: &RunPart) -> Result<PartView, RunError> {
-        PartView::open(&self.files, &self.pool, part, Haste::Waits)
+        PartView::open(&self.files, &self.pool, part, ReadMode::Blocking)
     }
 
     /// Removes runs that nothing refers to any more, once all that was appended so far is durable.
