@@ -1,7 +1,7 @@
-//! Reads the folder of a stopped log from end to end, past what is damaged. It changes nothing.
+//! Reads the folder of a stopped log from end to end, past what is damaged, for `ottla log`. It changes nothing.
 //!
-//! A start only follows the log from the newest snapshot on, and refuses at the first fault. Here every segment is read, and
-//! behind a fault reading goes on with the next group that proves that the log went on there.
+//! A start reads the log from the newest snapshot on, and refuses at the first fault. Here every segment is read, and behind a
+//! fault reading continues with the next group that proves that the log continued there.
 
 mod fragments;
 mod snapshot;
@@ -10,13 +10,16 @@ mod walk;
 pub use snapshot::SnapshotItem;
 pub use walk::{Damage, LogEnd, LogItem};
 
+use crate::blob::{BlobStore, FileBlobs};
 use crate::buffer::Pool;
 use crate::error::OpenError;
-use crate::files::{Files, IDENTITY, Listing, segment_name, snapshot_name, temporary};
 use crate::medium::Medium;
+use crate::names::{IDENTITY, Listing, run_name, segment_name, snapshot_name, temporary};
+use crate::read_ahead::ReadAhead;
 pub use crate::recovery::SalvageItem;
-use crate::recovery::{RecoveryReport, ReplayItem, look, read_identity, replay_past};
-use crate::runs::{PartBatch, RunError, Runs, run_name, salvage};
+use crate::recovery::{RecoveryReport, ReplayItem, list, look, read_identity, replay_past};
+use crate::runs::{PartBatch, RunError, RunFiles, Runs, salvage_part};
+use crate::segments::SegmentFiles;
 use ottla_layout::{BLOCK, Geometry, Identity, SegmentHeader};
 use ottla_types::Offset;
 use ottla_types::record::RunPart;
@@ -25,7 +28,9 @@ use std::sync::Arc;
 
 /// The folder of a stopped log.
 pub struct Folder {
-    files: Files,
+    files: SegmentFiles,
+    runs: Arc<RunFiles>,
+    blobs: Arc<dyn BlobStore>,
     identity_fault: Option<OpenError>,
     listing: Listing,
     medium: Arc<dyn Medium>,
@@ -43,8 +48,8 @@ impl Folder {
     /// # Errors
     /// The medium fails, or neither the identity nor a segment header says how to read the folder.
     pub fn open(medium: Arc<dyn Medium>) -> Result<Folder, OpenError> {
-        let folder = medium.describe();
-        let listing = Listing::of(medium.list().map_err(OpenError::medium(&folder, "listing"))?);
+        let blobs: Arc<dyn BlobStore> = Arc::new(FileBlobs::new(Arc::clone(&medium)));
+        let listing = list(medium.as_ref(), &*blobs)?;
         let (identity, identity_fault) = match identity(medium.as_ref(), &listing) {
             Ok(identity) => (identity, None),
             Err(error) => match identity_of_segments(medium.as_ref(), &listing) {
@@ -52,8 +57,10 @@ impl Folder {
                 None => return Err(error),
             },
         };
-        let files = Files::new(Arc::clone(&medium), identity, &listing);
-        Ok(Folder { files, identity_fault, listing, medium })
+        let files = SegmentFiles::new(Arc::clone(&medium), identity, &listing);
+        let read_ahead = Arc::new(ReadAhead::new(identity.geometry.segment_size()));
+        let runs = Arc::new(RunFiles::new(Arc::clone(&blobs), identity, read_ahead, &listing.runs));
+        Ok(Folder { files, runs, blobs, identity_fault, listing, medium })
     }
 
     /// The identity.
@@ -61,7 +68,7 @@ impl Folder {
         self.files.identity
     }
 
-    /// Why the identity cannot be used, if it cannot: what is told instead is what the segment headers say.
+    /// Why the identity file cannot be used, if it cannot. The identity then comes from the segment headers.
     pub fn identity_fault(&self) -> Option<&OpenError> {
         self.identity_fault.as_ref()
     }
@@ -73,7 +80,7 @@ impl Folder {
 
     /// The runs. They can be read only.
     pub fn runs(&self) -> Runs {
-        Runs::of_folder(&self.files.runs)
+        Runs::new(Arc::clone(&self.runs), Pool::new(4 << 20), None)
     }
 
     /// The name of a run's file.
@@ -86,7 +93,7 @@ impl Folder {
         self.listing.snapshots.iter().copied().collect()
     }
 
-    /// Files that a start removes: half written ones.
+    /// Files that a start removes: those that were not completed.
     pub fn temporary(&self) -> &[String] {
         &self.listing.temporary
     }
@@ -116,7 +123,7 @@ impl Folder {
         look(Arc::clone(&self.medium), self.identity(), &self.listing, replay)
     }
 
-    /// Gives back what is left of the log: as [`Folder::start`] does, but past what is damaged.
+    /// Gives back what can be read of the log: as [`Folder::start`] does, but past what is damaged.
     ///
     /// # Errors
     /// The medium fails.
@@ -124,8 +131,8 @@ impl Folder {
         replay_past(Arc::clone(&self.medium), self.identity(), &self.listing, see)
     }
 
-    /// What can be read of entries between two positions where no whole group lies: position and bytes of each. Nothing proves
-    /// that they are as they were written.
+    /// Fragments: the entries that can be read between two positions where no whole group lies, with the position and the bytes of
+    /// each. Nothing proves that the bytes are those that were written.
     ///
     /// # Errors
     /// The medium fails.
@@ -154,8 +161,8 @@ impl Folder {
         see: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let name = snapshot_name(position);
-        let file = self.medium.open(&name).map_err(OpenError::medium(&name, "opening"))?;
-        snapshot::read(file.as_ref(), &name, &self.identity(), position, see)
+        let blob = self.blobs.open(&name).map_err(OpenError::medium(&name, "opening"))?;
+        snapshot::read(blob.as_ref(), &name, &self.identity(), position, see)
     }
 
     /// Reads a part past what is damaged: batches that are whole go to `sink`, in order. Returns the offsets, first and last, in which
@@ -168,7 +175,7 @@ impl Folder {
         part: &RunPart,
         sink: &mut dyn FnMut(PartBatch) -> Result<(), RunError>,
     ) -> Result<Vec<(Offset, Offset)>, RunError> {
-        salvage::salvage_part(&self.files.runs, &Pool::new(0), part, sink)
+        salvage_part(&self.runs, &Pool::new(0), part, sink)
     }
 
     /// Copies the file of a run as it is, and makes it durable.
@@ -208,8 +215,8 @@ impl Folder {
         let read = || -> io::Result<Vec<u8>> {
             let file = self.files.segment(number)?;
             let offset = geometry.offset_of(position);
-            let left = geometry.segment_size().min(file.size()?).saturating_sub(offset);
-            let mut bytes = vec![0; len.min(usize::try_from(left).unwrap_or(usize::MAX))];
+            let rest = geometry.segment_size().min(file.size()?).saturating_sub(offset);
+            let mut bytes = vec![0; len.min(usize::try_from(rest).unwrap_or(usize::MAX))];
             let found = file.read_at(&mut bytes, offset)?;
             bytes.truncate(found);
             Ok(bytes)
@@ -217,7 +224,7 @@ impl Folder {
         read().map_err(OpenError::medium(&name, "reading"))
     }
 
-    /// The first block, or less, of a file of this folder, for whoever shows its header.
+    /// The first block of a file of this folder, or less if the file ends before. The block holds the file's header.
     ///
     /// # Errors
     /// The medium fails.

@@ -1,46 +1,53 @@
-//! The shared log on a medium: appends, group commit, recovery, snapshots, runs, reads. It executes the plans of ottla-layout.
+//! The log of a shard: appends, group commit, recovery, snapshots, runs, reads. It executes the plans of ottla-layout.
 //! It must not know what a record means, who waits for it, or what Kafka is.
 //!
 //! ```text
-//!   host thread ──append──▶ open group ──kick──▶ writer thread ── write, one sync ──▶ on_durable(position)
-//!                                                     │ done: takes what arrived meanwhile
-//!   filler thread: next segment, zeros ahead of the writer, freed segments become spares
-//!   ahead thread: what readers that go forward want next; it yields to the writer's syncs
+//!   host thread ──append──▶ open group ──kick──▶ writer thread ──seal, submit──▶ group store ──▶ on_durable(position)
+//!                                                     ▲                              │ finished
+//!                                                     └── takes what arrived ◀───────┘
+//!   fill thread: the store's background work (next segment, zeros ahead of the writer), freeing of segments and runs
+//!   ahead thread: reads ahead of readers that go forward; it pauses while the writer's syncs are slow
 //! ```
+//! There are two seams. [`group_store`] keeps groups: the log, its writer and its readers know nothing below it. [`blob`] keeps
+//! snapshots and runs. Today both are made of files on a [`Medium`] (a disk, memory, or memory with faults): `segments` and
+//! `blob/files.rs`. Recovery reads segments.
+//!
+//! The modules have an order, each knows only those before it: error, stats, buffer, medium, names, options, blob, group_store,
+//! segments, read_ahead, runs, log_core, snapshot, reader, log, recovery, inspect.
+//!
 //! A failed write or sync ends the log: nothing is retried, later appends are refused, and the host ends the process.
 #![forbid(unsafe_code)]
 
+mod access_counts;
 mod backoff;
+mod blob;
 mod buffer;
-#[cfg(unix)]
-mod disk;
 mod error;
-mod files;
-mod filler;
+mod free;
+mod group_store;
 pub mod inspect;
 mod log;
 mod log_core;
 mod medium;
-mod memory;
+mod names;
 mod options;
 mod read_ahead;
 mod reader;
 mod recent;
 mod recovery;
 mod runs;
-mod scan;
+mod segments;
 mod snapshot;
 mod stats;
 pub mod testing;
-mod writer;
 
 pub use backoff::IoBackoff;
-#[cfg(unix)]
-pub use disk::DiskMedium;
 pub use error::{AppendError, LogFailure, OpenError, SnapshotFailure};
-pub use log::{EntryRange, Log, SpaceLevel};
-pub use medium::{Medium, MediumFile, ReadMode};
-pub use memory::MemoryMedium;
+pub use group_store::SpaceLevel;
+pub use log::{EntryRange, Log};
+#[cfg(unix)]
+pub use medium::DiskMedium;
+pub use medium::{Medium, MediumFile, MemoryMedium, ReadMode};
 pub use options::{Callbacks, Durability, Options};
 pub use ottla_layout::run::{BatchHead, CutBatch, PartCutter};
 pub use reader::LogReader;

@@ -1,6 +1,14 @@
 //! What a medium must be able to do: a flat folder of named files. Everything above is built from these verbs, so that a
 //! faulty medium can stop the log between any two of them.
 
+#[cfg(unix)]
+mod disk;
+mod memory;
+
+#[cfg(unix)]
+pub use disk::DiskMedium;
+pub use memory::MemoryMedium;
+
 use std::io;
 use std::sync::Arc;
 
@@ -16,6 +24,13 @@ pub trait Medium: Send + Sync + 'static {
     fn create(&self, name: &str) -> io::Result<Arc<dyn MediumFile>>;
     /// Renames a file, in place of one with the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Renames a file; fails with `AlreadyExists` if a file has the new name.
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        match self.list()?.iter().any(|name| name == to) {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => self.rename(from, to),
+        }
+    }
     /// Removes a file; open handles still read it.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable as they are now.
@@ -70,4 +85,8 @@ pub(crate) fn is_shortage(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         || error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code))
+}
+
+pub(crate) fn not_found(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("{name} does not exist"))
 }

@@ -1,10 +1,16 @@
-//! Pieces of files that are read before anybody asks for them. Whoever goes forward in a file finds the next piece in memory: the
-//! disk works while the answer before it is being sent.
+//! Ranges that are read before they are asked for. A reader that goes forward finds the next range in memory: the disk works while
+//! the response before it is being sent.
+//!
+//! ```text
+//!   read a..b, then b..c: the reader goes forward ──▶ job c..d ──▶ thread (or the caller) reads it ──▶ found by the read of c..d
+//! ```
 
+use crate::access_counts::AccessCounts;
 use crate::backoff::IoBackoff;
+use crate::blob::Blob;
 use crate::buffer::Pool;
-use crate::medium::MediumFile;
-use crate::runs::SHIFT;
+use crate::group_store::GroupStore;
+use crate::medium::ReadMode;
 use crate::stats::Histogram;
 use bytes::Bytes;
 use ottla_layout::{BLOCK, align_up};
@@ -13,32 +19,62 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Pieces that are kept; the oldest goes first.
-const PIECES: usize = 4;
-/// Bytes of the largest piece.
+/// Bytes by which a buffer can be off a block without making copies slow. A read into such a buffer goes through the page cache.
+pub(crate) const SHIFT: usize = 64;
+/// The key of the log, whose ranges are positions. No run has this number.
+pub(crate) const LOG_KEY: u64 = u64::MAX;
+/// Ranges that are kept; the oldest is dropped first.
+const KEPT: usize = 4;
+/// Bytes of the largest range.
 const LARGEST: u64 = 5 << 18;
 /// Reads of fewer bytes go through the page cache: the system reads ahead for them.
 const LARGE: u64 = 128 << 10;
-/// Readers that are remembered.
+/// Readers whose positions are kept.
 const READERS: usize = 16;
 
-/// The longest pause between two pieces, for the sake of the log's syncs.
+/// The longest pause between two ranges, so that the log's syncs are not slowed down.
 const PAUSE: Duration = Duration::from_millis(16);
-/// After so long without a piece the disk counts as undisturbed by readers.
+/// After this time without a job the disk counts as undisturbed by readers.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// A file as its readers know it.
-pub(crate) struct Source {
-    /// Which file it is. The number must never stand for another one.
-    pub(crate) key: u64,
-    pub(crate) file: Arc<dyn MediumFile>,
+/// What is read ahead.
+#[derive(Clone)]
+pub(crate) enum ReadTarget {
+    /// The log: ranges are positions.
+    Log(Arc<dyn GroupStore>),
+    /// The run with this number: ranges are offsets in it.
+    Run(u64, Arc<dyn Blob>),
+}
+
+impl ReadTarget {
+    fn key(&self) -> u64 {
+        match self {
+            ReadTarget::Log(_) => LOG_KEY,
+            ReadTarget::Run(number, _) => *number,
+        }
+    }
+
+    /// Fills `buf` from `offset`; returns false if that fails. The reader that wants the bytes then reads them itself and gets the
+    /// error.
+    fn read(&self, buf: &mut [u8], offset: u64) -> bool {
+        match self {
+            ReadTarget::Log(store) => store.read(offset, buf, ReadMode::Blocking).is_ok(),
+            ReadTarget::Run(_, blob) => blob.read_at(buf, offset).is_ok_and(|found| found == buf.len()),
+        }
+    }
+}
+
+/// Where a reader reads.
+pub(crate) struct ReadSource {
+    pub(crate) target: ReadTarget,
     /// Nothing is read from here on.
     pub(crate) end: u64,
     /// Through the page cache, not around it.
     pub(crate) cached: bool,
 }
 
-struct Piece {
+/// A range that was read ahead, or is being read.
+struct FetchedRange {
     key: u64,
     range: Range<u64>,
     /// None while it is being read.
@@ -46,49 +82,51 @@ struct Piece {
 }
 
 #[derive(Default)]
-struct Table {
-    /// Where readers stopped, by file; the newest last.
+struct FetchTable {
+    /// Where readers stopped, by key; the newest last.
     ends: VecDeque<(u64, u64)>,
-    pieces: VecDeque<Piece>,
-    jobs: VecDeque<(Source, Range<u64>)>,
-    /// A thread reads what is wanted.
-    runs: bool,
+    fetched: VecDeque<FetchedRange>,
+    jobs: VecDeque<(ReadSource, Range<u64>)>,
+    /// A thread does the jobs.
+    has_thread: bool,
     stop: bool,
 }
 
-/// The pieces of a folder.
+/// What is read ahead in a log and its runs.
 pub(crate) struct ReadAhead {
-    /// Reads of so many bytes are large.
+    /// How often ranges were read: decides between the page cache and a read around it.
+    pub(crate) access_counts: AccessCounts,
+    /// Reads of at least this many bytes are large: only they are read ahead.
     pub(crate) large: u64,
     /// By how much two reads of one reader may lie apart, and the second one may be larger.
     slack: u64,
-    table: Mutex<Table>,
+    table: Mutex<FetchTable>,
     /// Wakes the thread that reads.
     work: Condvar,
-    /// Wakes whoever waits for a piece.
+    /// Wakes readers that wait for a range.
     read: Condvar,
 }
 
 impl ReadAhead {
-    /// For a folder with segments of this size: where they are small, small reads are large.
+    /// With small segments, the threshold above which a read counts as large is lower.
     pub(crate) fn new(segment_size: u64) -> ReadAhead {
         let large = LARGE.min(segment_size / 16);
         let (table, work, read) = Default::default();
-        ReadAhead { large, slack: large / 2, table, work, read }
+        ReadAhead { access_counts: AccessCounts::new(), large, slack: large / 2, table, work, read }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, FetchTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of a file, if a piece has them. One that is being read is waited for if `waits`.
+    /// The bytes of a range, if they were read ahead. A range that is being read is waited for if `waits`.
     pub(crate) fn find(&self, key: u64, range: &Range<u64>, waits: bool) -> Option<Bytes> {
         let mut table = self.table();
         loop {
-            let piece = table.pieces.iter().find(|piece| piece.has(key, range))?;
-            if let Some(bytes) = &piece.bytes {
-                let place = |at: u64| usize::try_from(at - piece.range.start).ok();
-                return Some(bytes.slice(place(range.start)?..place(range.end)?));
+            let fetched = table.fetched.iter().find(|fetched| fetched.covers(key, range))?;
+            if let Some(bytes) = &fetched.bytes {
+                let index = |at: u64| usize::try_from(at - fetched.range.start).ok();
+                return Some(bytes.slice(index(range.start)?..index(range.end)?));
             }
             if !waits {
                 return None;
@@ -97,34 +135,39 @@ impl ReadAhead {
         }
     }
 
-    /// Notes a read. If it goes on where another one stopped, what follows is wanted next: true if it is to be read now, by
-    /// [`ReadAhead::run`] or [`ReadAhead::read_next`].
-    pub(crate) fn note(&self, source: Source, range: &Range<u64>) -> bool {
+    /// Notes a read, and has what follows read ahead if its reader goes forward: by the thread, or here if there is none.
+    pub(crate) fn note_read(&self, source: ReadSource, range: &Range<u64>, pool: &Arc<Pool>) {
+        if self.add_job(source, range) && !self.table().has_thread {
+            self.read_next(pool);
+        }
+    }
+
+    /// Notes a read. If it begins where another one stopped, the range that follows becomes a job; returns whether it did.
+    fn add_job(&self, source: ReadSource, range: &Range<u64>) -> bool {
         let mut table = self.table();
-        let table = &mut *table;
-        let follows = |(key, end): &(u64, u64)| {
-            *key == source.key && (range.start.saturating_sub(self.slack)..=range.start).contains(end)
+        let (table, key) = (&mut *table, source.target.key());
+        let follows = |(other, end): &(u64, u64)| {
+            *other == key && (range.start.saturating_sub(self.slack)..=range.start).contains(end)
         };
         let before = table.ends.iter().position(follows);
         before.and_then(|before| table.ends.remove(before));
         if table.ends.len() >= READERS {
             table.ends.pop_front();
         }
-        table.ends.push_back((source.key, range.end));
+        table.ends.push_back((key, range.end));
         if before.is_none() {
             return false;
         }
-        table.pieces.retain(|piece| {
-            piece.bytes.is_none() || piece.key != source.key || piece.range.start > range.start
-        });
+        let is_ahead = |fetched: &FetchedRange| fetched.key != key || fetched.range.start > range.start;
+        table.fetched.retain(|fetched| fetched.bytes.is_none() || is_ahead(fetched));
         let start = range.end / BLOCK * BLOCK;
         let wanted = align_up(range.end - range.start + self.slack).min(LARGEST);
         let next = start..(start + wanted).min(source.end);
-        let known = table.pieces.iter().any(|piece| piece.key == source.key && piece.range.start == start);
-        if known || next.end < next.start + self.slack || !table.make_room() {
+        let known = table.fetched.iter().any(|fetched| fetched.key == key && fetched.range.start == start);
+        if known || next.end < next.start + self.slack || !table.make_space() {
             return false;
         }
-        table.pieces.push_back(Piece { key: source.key, range: next.clone(), bytes: None });
+        table.fetched.push_back(FetchedRange { key, range: next.clone(), bytes: None });
         table.jobs.push_back((source, next));
         self.work.notify_one();
         true
@@ -132,15 +175,11 @@ impl ReadAhead {
 
     /// From now on a thread runs [`ReadAhead::run`].
     pub(crate) fn begin(&self) {
-        self.table().runs = true;
+        self.table().has_thread = true;
     }
 
-    /// Whether a thread reads what is wanted.
-    pub(crate) fn is_run(&self) -> bool {
-        self.table().runs
-    }
-
-    /// Reads what is wanted, until it is told to stop: the body of a thread. Who lags behind yields to who waits for syncs.
+    /// The body of the thread: does the jobs until it is stopped. It pauses while the log's syncs are slow, since those who wait for
+    /// syncs come before readers that lag behind.
     pub(crate) fn run(&self, pool: &Arc<Pool>, syncs: &Histogram) {
         let mut backoff = IoBackoff::new(syncs.view(), PAUSE);
         let mut last = Instant::now();
@@ -162,23 +201,23 @@ impl ReadAhead {
         }
     }
 
-    /// Reads the next piece that is wanted.
-    pub(crate) fn read_next(&self, pool: &Arc<Pool>) {
+    /// Does the next job.
+    fn read_next(&self, pool: &Arc<Pool>) {
         let Some((source, range)) = self.table().jobs.pop_front() else { return };
         let shift = if source.cached { SHIFT } else { 0 };
         let len = (range.end - range.start) as usize;
         let mut buffer = pool.take(shift + len);
         buffer.resize_for_read(shift + len);
         let target = buffer.as_mut().get_mut(shift..).unwrap_or_default();
-        let whole = source.file.read_at(target, range.start).is_ok_and(|found| found == len);
+        let whole = source.target.read(target, range.start);
         let mut table = self.table();
-        let place = table.pieces.iter().position(|piece| piece.key == source.key && piece.range == range);
-        match place {
-            Some(place) if whole => {
-                table.pieces[place].bytes = Some(Bytes::from_owner(buffer).slice(shift..))
+        let key = source.target.key();
+        let index = table.fetched.iter().position(|fetched| fetched.key == key && fetched.range == range);
+        match index {
+            Some(index) if whole => {
+                table.fetched[index].bytes = Some(Bytes::from_owner(buffer).slice(shift..))
             }
-            // Whoever wants it reads it and hears what is wrong.
-            Some(place) => drop(table.pieces.remove(place)),
+            Some(index) => drop(table.fetched.remove(index)),
             None => {}
         }
         drop(table);
@@ -190,29 +229,29 @@ impl ReadAhead {
         let mut table = self.table();
         table.stop = true;
         table.jobs.clear();
-        table.pieces.clear();
+        table.fetched.clear();
         drop(table);
         self.work.notify_all();
         self.read.notify_all();
     }
 }
 
-impl Table {
-    /// Lets a piece go if there are too many; false if all are still being read, or nobody reads any more.
-    fn make_room(&mut self) -> bool {
+impl FetchTable {
+    /// Drops the oldest range if there are too many; false if all are still being read, or the thread has ended.
+    fn make_space(&mut self) -> bool {
         if self.stop {
             return false;
         }
-        if self.pieces.len() < PIECES {
+        if self.fetched.len() < KEPT {
             return true;
         }
-        let oldest = self.pieces.iter().position(|piece| piece.bytes.is_some());
-        oldest.and_then(|oldest| self.pieces.remove(oldest)).is_some()
+        let oldest = self.fetched.iter().position(|fetched| fetched.bytes.is_some());
+        oldest.and_then(|oldest| self.fetched.remove(oldest)).is_some()
     }
 }
 
-impl Piece {
-    fn has(&self, key: u64, range: &Range<u64>) -> bool {
+impl FetchedRange {
+    fn covers(&self, key: u64, range: &Range<u64>) -> bool {
         self.key == key && self.range.start <= range.start && range.end <= self.range.end
     }
 }
@@ -220,25 +259,27 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blob::file_blob;
     use crate::{Medium, MemoryMedium};
 
     const MIB: u64 = 1 << 20;
 
     /// A file of 8 MiB in which every block has its number.
-    fn file() -> Arc<dyn MediumFile> {
+    fn file() -> Arc<dyn Blob> {
         let file = MemoryMedium::new().create("a").unwrap();
         for block in 0..8 * MIB / BLOCK {
             file.write_at(&block.to_le_bytes().repeat(BLOCK as usize / 8), block * BLOCK).unwrap();
         }
-        file
+        file_blob(file)
     }
 
-    fn source(key: u64, file: &Arc<dyn MediumFile>) -> Source {
-        Source { key, file: Arc::clone(file), end: 8 * MIB, cached: key.is_multiple_of(2) }
+    fn source(key: u64, file: &Arc<dyn Blob>) -> ReadSource {
+        let target = ReadTarget::Run(key, Arc::clone(file));
+        ReadSource { target, end: 8 * MIB, cached: key.is_multiple_of(2) }
     }
 
     #[test]
-    fn whoever_goes_forward_finds_the_next_piece() {
+    fn a_reader_that_goes_forward_finds_the_next_range() {
         let (ahead, pool, file) = (ReadAhead::new(128 * MIB), Pool::new(0), file());
         let mut at = 100;
         let mut found = Vec::new();
@@ -251,23 +292,23 @@ mod tests {
                 file.read_at(&mut same, at).unwrap();
                 assert!(bytes == same, "at {at}");
             }
-            if ahead.note(source(1, &file), &range) {
+            if ahead.add_job(source(1, &file), &range) {
                 ahead.read_next(&pool);
             }
             at += MIB + 50;
         }
         assert_eq!(found, [false, false, true, true, true, true, true]);
-        assert!(ahead.table().pieces.len() <= 1, "what was passed is let go");
+        assert!(ahead.table().fetched.len() <= 1, "a range behind the reader is dropped");
     }
 
     #[test]
-    fn who_jumps_about_and_other_files_find_nothing() {
+    fn a_reader_that_jumps_and_other_files_find_nothing() {
         let (ahead, file) = (ReadAhead::new(128 * MIB), file());
         for at in [0, 4 * MIB, 2 * MIB, 6 * MIB] {
-            assert!(!ahead.note(source(1, &file), &(at..at + MIB)), "at {at}");
+            assert!(!ahead.add_job(source(1, &file), &(at..at + MIB)), "at {at}");
         }
-        assert!(!ahead.note(source(2, &file), &(3 * MIB..4 * MIB)), "another file");
-        assert!(ahead.note(source(1, &file), &(3 * MIB..4 * MIB)));
+        assert!(!ahead.add_job(source(2, &file), &(3 * MIB..4 * MIB)), "another file");
+        assert!(ahead.add_job(source(1, &file), &(3 * MIB..4 * MIB)));
         assert!(ahead.find(1, &(4 * MIB..5 * MIB), false).is_none(), "it is not read yet");
         ahead.read_next(&Pool::new(0));
         assert!(ahead.find(2, &(4 * MIB..5 * MIB), false).is_none());
@@ -275,16 +316,16 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_few_and_never_behind_the_end() {
+    fn ranges_are_few_and_never_behind_the_end() {
         let (ahead, pool, file) = (ReadAhead::new(128 * MIB), Pool::new(0), file());
         for key in 0..20 {
-            ahead.note(source(key, &file), &(0..MIB));
-            assert!(ahead.note(source(key, &file), &(MIB..2 * MIB)));
+            ahead.add_job(source(key, &file), &(0..MIB));
+            assert!(ahead.add_job(source(key, &file), &(MIB..2 * MIB)));
             ahead.read_next(&pool);
         }
-        assert_eq!(ahead.table().pieces.len(), PIECES);
-        ahead.note(source(99, &file), &(5 * MIB..6 * MIB));
-        assert!(!ahead.note(source(99, &file), &(6 * MIB..8 * MIB - 9)));
+        assert_eq!(ahead.table().fetched.len(), KEPT);
+        ahead.add_job(source(99, &file), &(5 * MIB..6 * MIB));
+        assert!(!ahead.add_job(source(99, &file), &(6 * MIB..8 * MIB - 9)));
         ahead.stop();
         ahead.run(&pool, &Histogram::new(&[1]));
         assert!(ahead.find(19, &(2 * MIB..3 * MIB), true).is_none());

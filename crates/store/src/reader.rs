@@ -1,14 +1,13 @@
-//! Reads of batch bytes: from the groups in memory, else from the medium.
+//! Reads of batch bytes: from recent groups in memory, else from what was read ahead, else from the store.
 
-use crate::files::segment_name;
 use crate::log_core::LogCore;
 use crate::medium::ReadMode;
-use crate::read_ahead::Source;
+use crate::read_ahead::{LOG_KEY, ReadSource, ReadTarget};
 use crate::recent::MemoryReservation;
 use crate::runs::Runs;
 use crate::stats::LogStats;
 use bytes::{Bytes, BytesMut};
-use ottla_layout::{BLOCK, Geometry, align_up};
+use ottla_layout::{BLOCK, align_up};
 use ottla_types::LogPosition;
 use std::io;
 use std::ops::Range;
@@ -22,7 +21,7 @@ const MOST_SPAN: u64 = 5 << 18;
 /// Reads durable bytes of the log. Clones share everything.
 #[derive(Clone)]
 pub struct LogReader {
-    shared: Arc<LogCore>,
+    core: Arc<LogCore>,
 }
 
 impl std::fmt::Debug for LogReader {
@@ -32,63 +31,63 @@ impl std::fmt::Debug for LogReader {
 }
 
 impl LogReader {
-    pub(crate) fn new(shared: Arc<LogCore>) -> LogReader {
-        LogReader { shared }
+    pub(crate) fn new(core: Arc<LogCore>) -> LogReader {
+        LogReader { core }
     }
 
     /// Whether the log has no threads of its own: its reads then belong on the caller's thread too.
     pub fn is_driven(&self) -> bool {
-        !self.shared.options.threads
+        !self.core.options.threads
     }
 
     /// The runs, which hold what was rewritten.
     pub fn runs(&self) -> Runs {
-        Runs::new(Arc::clone(&self.shared))
+        self.core.runs()
     }
 
     /// Bytes of the largest record that the log takes: half a segment.
     pub fn largest_record(&self) -> u64 {
-        self.shared.geometry().largest_entry()
+        self.core.store.largest_entry()
     }
 
     /// Number of the segment that holds `position`.
     pub fn segment_of(&self, position: LogPosition) -> u64 {
-        self.shared.geometry().segment_of(position.0)
+        self.core.store.segment_of(position.0)
     }
 
     /// The end of what is durable.
     pub fn durable(&self) -> LogPosition {
-        LogPosition(self.shared.durable())
+        LogPosition(self.core.durable())
     }
 
     /// The end of what was accepted.
     pub fn end(&self) -> LogPosition {
-        LogPosition(self.shared.lock().end())
+        LogPosition(self.core.lock().end())
     }
 
     /// Bytes that can still be written to the medium, as far as known. Asks the system.
     pub fn free_space(&self) -> io::Result<u64> {
-        self.shared.files.medium.free_space()
+        self.core.store.free_space()
     }
 
     /// Bytes that fit on the medium, used or not, if that is known. Asks the system.
     pub fn capacity(&self) -> io::Result<Option<u64>> {
-        self.shared.files.medium.capacity()
+        self.core.store.capacity()
     }
 
     /// Figures since the log was opened.
     pub fn stats(&self) -> &LogStats {
-        &self.shared.stats
+        &self.core.stats
     }
 
     /// The `len` bytes from `position` on, if they are in memory. Never blocks.
     pub fn recent(&self, position: LogPosition, len: usize) -> Option<Bytes> {
-        self.shared.recent.get(position.0, len)
+        self.core.recent.get(position.0, len)
     }
 
     /// Uses a part of the memory for recent groups for something else, as long as the loan lives.
     pub fn reserve_memory(&self, bytes: usize) -> MemoryReservation {
-        self.shared.recent.lend(bytes)
+        self.core.recent.lend(bytes)
     }
 
     /// The `len` bytes from `position` on, inside one entry. Blocks while the medium reads, if they are not in memory.
@@ -100,7 +99,7 @@ impl LogReader {
     }
 
     fn read_span(&self, position: LogPosition, len: usize, mode: ReadMode) -> io::Result<Bytes> {
-        if position.0.saturating_add(len as u64) > self.shared.durable() {
+        if position.0.saturating_add(len as u64) > self.core.durable() {
             let why = format!("position {} is not durable yet", position.0);
             return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
         }
@@ -126,7 +125,7 @@ impl LogReader {
                     all.push(bytes);
                     continue;
                 }
-                None => near(self.shared.geometry(), &ranges[all.len()..]),
+                None => near(|position| self.core.store.segment_of(position), &ranges[all.len()..]),
             };
             match near {
                 [several @ .., (last, last_len)] if !several.is_empty() => {
@@ -150,15 +149,14 @@ impl LogReader {
         show: &mut dyn FnMut(LogPosition, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         const PIECE: u64 = 1 << 20;
-        if to.0 > self.shared.durable() {
+        if to.0 > self.core.durable() {
             let why = format!("position {} is not durable yet", to.0);
             return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
         }
-        let geometry = self.shared.geometry();
         let mut at = from.0;
         while at < to.0 {
             let block = at / BLOCK * BLOCK;
-            let limit = to.0.min(geometry.end_of(geometry.segment_of(at))).min(block + PIECE);
+            let limit = to.0.min(self.core.store.segment_end(at)).min(block + PIECE);
             let bytes = self.read_blocks(block, limit)?;
             show(LogPosition(at), &bytes[(at - block) as usize..(limit - block) as usize])?;
             at = limit;
@@ -166,84 +164,54 @@ impl LogReader {
         Ok(())
     }
 
-    /// Bytes that are not in memory: much of them ahead of a reader that goes forward.
+    /// Bytes that are not among the recent groups: a large read may find them read ahead, and has the next ones read ahead.
     fn read_stored(&self, position: u64, len: usize, mode: ReadMode) -> io::Result<Bytes> {
-        let runs = &self.shared.files.runs;
-        if (len as u64) < runs.read_ahead.large {
-            return self.read_medium(position, len, mode);
+        let (store, ahead) = (&self.core.store, &self.core.read_ahead);
+        if (len as u64) < ahead.large {
+            return self.read_store(position, len, mode);
         }
-        let geometry = self.shared.geometry();
-        let number = geometry.segment_of(position);
-        let offset = geometry.offset_of(position);
-        let range = offset..offset + len as u64;
-        // Segments are known beside runs, counted from the other end.
-        let key = !number;
-        if mode == ReadMode::NonBlocking && runs.access_counts.times(key, &range) > 0 {
-            return self.read_medium(position, len, mode);
+        let range = position..position + len as u64;
+        if mode == ReadMode::NonBlocking && ahead.access_counts.count(LOG_KEY, &range) > 0 {
+            return self.read_store(position, len, mode);
         }
-        let ahead = runs.read_ahead.find(key, &range, mode == ReadMode::Blocking);
-        if ahead.is_none() && mode == ReadMode::NonBlocking {
+        let found = ahead.find(LOG_KEY, &range, mode == ReadMode::Blocking);
+        if found.is_none() && mode == ReadMode::NonBlocking {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        runs.access_counts.touch(key, &range);
-        let bytes = match ahead {
-            Some(bytes) => {
-                self.check_live(number).map_err(|error| explain(number, offset, error))?;
-                bytes
-            }
-            None => self.read_medium(position, len, mode)?,
+        ahead.access_counts.add(LOG_KEY, &range);
+        let bytes = match found {
+            Some(bytes) if store.is_live(store.segment_of(position)) => bytes,
+            // The error of a freed segment comes from the store.
+            _ => self.read_store(position, len, mode)?,
         };
-        self.go_on_from(number, &range);
+        self.continue_from(&range);
         Ok(bytes)
     }
 
-    /// Has what follows in a segment read ahead, if the reader goes forward.
-    fn go_on_from(&self, number: u64, range: &Range<u64>) {
-        let geometry = self.shared.geometry();
-        let end = self.shared.durable().min(geometry.end_of(number)) - geometry.start_of(number);
-        if let Ok(file) = self.shared.files.segment(number) {
-            let source = Source { key: !number, file, end: end / BLOCK * BLOCK, cached: true };
-            self.shared.files.runs.note_read(source, range, &self.shared.pool);
-        }
-    }
-
-    /// A freed file may have a new use already: what was read is only good if the segment is still there.
-    fn check_live(&self, number: u64) -> io::Result<()> {
-        match self.shared.files.is_live(number) {
-            true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::NotFound, "the segment was freed")),
-        }
+    /// Has what follows in the segment read ahead, if the reader goes forward.
+    fn continue_from(&self, range: &Range<u64>) {
+        let store = &self.core.store;
+        let end = self.core.durable().min(store.segment_end(range.start)) / BLOCK * BLOCK;
+        let source = ReadSource { target: ReadTarget::Log(Arc::clone(store)), end, cached: true };
+        self.core.read_ahead.note_read(source, range, &self.core.pool);
     }
 
     /// Whole blocks from `block` on that hold everything up to `limit`.
     fn read_blocks(&self, block: u64, limit: u64) -> io::Result<Bytes> {
         let len = (limit - block) as usize;
-        match self.read_medium(block, align_up(limit - block) as usize, ReadMode::Blocking) {
+        match self.read_store(block, align_up(limit - block) as usize, ReadMode::Blocking) {
             // The last block of a file need not be whole.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.read_medium(block, len, ReadMode::Blocking)
+                self.read_store(block, len, ReadMode::Blocking)
             }
             other => other,
         }
     }
 
-    fn read_medium(&self, position: u64, len: usize, mode: ReadMode) -> io::Result<Bytes> {
-        let geometry = self.shared.geometry();
-        let number = geometry.segment_of(position);
-        let offset = geometry.offset_of(position);
-        let explain = |error| explain(number, offset, error);
-        let file = self.shared.files.segment(number).map_err(explain)?;
-        let mut buffer = self.shared.pool.take(len);
+    fn read_store(&self, position: u64, len: usize, mode: ReadMode) -> io::Result<Bytes> {
+        let mut buffer = self.core.pool.take(len);
         buffer.resize_for_read(len);
-        let found = match mode {
-            ReadMode::Blocking => file.read_at(buffer.as_mut(), offset).map_err(explain)?,
-            ReadMode::NonBlocking if file.read_at_once(buffer.as_mut(), offset) => len,
-            ReadMode::NonBlocking => return Err(io::ErrorKind::WouldBlock.into()),
-        };
-        if found < len {
-            return Err(explain(io::ErrorKind::UnexpectedEof.into()));
-        }
-        self.check_live(number).map_err(explain)?;
+        self.core.store.read(position, buffer.as_mut(), mode)?;
         // Few bytes must not keep a large buffer.
         if buffer.capacity() > 2 * len {
             return Ok(Bytes::copy_from_slice(buffer.as_ref()));
@@ -252,21 +220,16 @@ impl LogReader {
     }
 }
 
-/// The error of an access to a segment, with its place.
-fn explain(number: u64, offset: u64, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{} at offset {offset}: {error}", segment_name(number)))
-}
-
 /// The ranges at the beginning that one access reads: behind each other in one segment, with little between them.
-fn near(geometry: Geometry, ranges: &[(LogPosition, usize)]) -> &[(LogPosition, usize)] {
+fn near(segment_of: impl Fn(u64) -> u64, ranges: &[(LogPosition, usize)]) -> &[(LogPosition, usize)] {
     let Some((first, first_len)) = ranges.first() else { return ranges };
-    let segment = geometry.segment_of(first.0);
+    let segment = segment_of(first.0);
     let mut end = first.0 + *first_len as u64;
     let mut fits = |(position, len): &(LogPosition, usize)| {
         let gap = position.0.checked_sub(end);
         end = position.0 + *len as u64;
         gap.is_some_and(|gap| gap <= MOST_GAP)
-            && geometry.segment_of(position.0) == segment
+            && segment_of(position.0) == segment
             && end - first.0 <= MOST_SPAN
     };
     let more = ranges[1..].iter().take_while(|range| fits(range)).count();
@@ -301,8 +264,8 @@ mod tests {
 
     #[test]
     fn ranges_are_near_as_long_as_little_lies_between_them() {
-        let geometry = Geometry::new(1 << 20).unwrap();
-        let count = |ranges: &[_]| near(geometry, ranges).len();
+        let geometry = ottla_layout::Geometry::new(1 << 20).unwrap();
+        let count = |ranges: &[_]| near(|position| geometry.segment_of(position), ranges).len();
         assert_eq!(count(&[at(5000, 100)]), 1);
         assert_eq!(count(&[at(5000, 100), at(5100, 50), at(5000 + MOST_GAP, 9), at(90_000, 1)]), 3);
         assert_eq!(count(&[at(5000, 100), at(4000, 50)]), 1, "behind each other");

@@ -1,41 +1,44 @@
-//! Runs: written by one job at a time, read by anybody, removed when the record that let them go is durable.
+//! Runs: immutable files of rewritten batches, written by one job at a time, read by any thread, and removed when the record that
+//! lets them go is durable.
 //!
 //! ```text
-//!   writer(number) ── .tmp ── sync, rename, sync names ──▶ a record refers to it ──▶ read, scan
-//!                                  a record lets it go ──▶ remove: waits for that record, then the file goes
+//!   writer(number) ──▶ finish: durable, published ──▶ a record refers to it ──▶ read, scan
+//!                                  a record lets it go ──▶ remove: waits for that record, then the run is deleted
 //! ```
 
-mod access_counts;
 mod error;
 mod files;
+mod open_run;
 mod pages;
 mod part;
 mod read;
-pub(crate) mod salvage;
+mod salvage;
 mod scan;
 mod verify;
 mod writer;
 
+pub use error::RunError;
+pub(crate) use files::RunFiles;
+pub use read::{PartBatch, PartSlice, ReadRange};
+pub(crate) use salvage::salvage_part;
+pub use scan::PartScan;
+pub use verify::PartReport;
+pub use writer::{PartEnd, RunWriter};
+
 use crate::buffer::Pool;
 use crate::error::OpenError;
-use crate::log_core::{Freed, LogCore};
+use crate::free::{FreeQueue, FreeTarget};
 use crate::medium::ReadMode;
-pub use error::RunError;
-pub(crate) use files::{RunFiles, run_name};
+use crate::names::run_name;
 use ottla_layout::run::RunRow;
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset};
 use part::PartView;
-pub(crate) use part::SHIFT;
-pub use read::{PartBatch, PartSlice, ReadRange};
-pub use scan::PartScan;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-pub use verify::PartReport;
-pub use writer::{PartEnd, RunWriter};
 
-/// Runs whose ends are looked at when the folder is opened; those of the others are when they are first read.
+/// Runs whose header and footer are checked when the log is opened. Those of the others are checked by the first read.
 const CHECKED: usize = 128;
 
 /// The runs of a log. Clones share everything.
@@ -43,8 +46,8 @@ const CHECKED: usize = 128;
 pub struct Runs {
     files: Arc<RunFiles>,
     pool: Arc<Pool>,
-    /// The log, unless the folder is only looked at.
-    log: Option<Arc<LogCore>>,
+    /// None if the runs can only be read.
+    queue: Option<Arc<dyn FreeQueue>>,
 }
 
 impl std::fmt::Debug for Runs {
@@ -54,22 +57,18 @@ impl std::fmt::Debug for Runs {
 }
 
 impl Runs {
-    pub(crate) fn new(shared: Arc<LogCore>) -> Runs {
-        Runs { files: Arc::clone(&shared.files.runs), pool: Arc::clone(&shared.pool), log: Some(shared) }
+    /// Without a queue the runs can only be read.
+    pub(crate) fn new(files: Arc<RunFiles>, pool: Arc<Pool>, queue: Option<Arc<dyn FreeQueue>>) -> Runs {
+        Runs { files, pool, queue }
     }
 
-    /// The runs of a folder that is only looked at: nothing is freed.
-    pub(crate) fn of_folder(files: &Arc<RunFiles>) -> Runs {
-        Runs { files: Arc::clone(files), pool: Pool::new(4 << 20), log: None }
-    }
-
-    fn free_later(&self, freed: Vec<Freed>) {
-        if let Some(log) = &self.log {
-            log.free_later(freed);
+    fn free_later(&self, targets: Vec<FreeTarget>) {
+        if let Some(queue) = &self.queue {
+            queue.free_later(targets);
         }
     }
 
-    /// Numbers of the runs that are there, in order.
+    /// Numbers of the existing runs, in order.
     pub fn list(&self) -> Vec<u64> {
         self.files.list()
     }
@@ -86,12 +85,12 @@ impl Runs {
 
     /// Reads whole batches of a part. Blocks while the medium reads.
     ///
-    /// Heads of batches are checked against the directory; the checksums of the batches themselves are left to who gets them.
+    /// The heads of the batches are checked against the directory. The checksums of the batches are not: the client checks them.
     pub fn read(&self, part: &RunPart, wanted: ReadRange) -> Result<PartSlice, RunError> {
         self.read_with(part, wanted, ReadMode::Blocking)
     }
 
-    /// As [`Runs::read`], but fails with `WouldBlock` in mode.
+    /// As [`Runs::read`], but a non-blocking read fails with `WouldBlock` if it would have to wait.
     pub fn read_with(
         &self,
         part: &RunPart,
@@ -127,7 +126,7 @@ impl Runs {
         verify::table(&self.files, number)
     }
 
-    /// Reads all of a part and tells every fault.
+    /// Reads all of a part and reports every fault.
     pub fn verify(&self, row: RunRow) -> PartReport {
         verify::check_part(&self.files, &self.pool, row)
     }
@@ -138,22 +137,23 @@ impl Runs {
 
     /// Removes runs that nothing refers to any more, once all that was appended so far is durable.
     pub fn remove(&self, numbers: &[u64]) {
-        self.free_later(numbers.iter().map(|number| Freed::Run(*number)).collect());
+        self.free_later(numbers.iter().map(|number| FreeTarget::Run(*number)).collect());
     }
 
-    /// Gives back the room of a range of run `number` that nothing refers to any more, once all that was appended so far is
-    /// durable. Where the medium cannot do that, the room comes back with the run's end.
+    /// Gives back the space of a range of run `number` that nothing refers to any more, once all that was appended so far is
+    /// durable. On a medium that cannot do that, the space is freed with the run.
     pub fn punch(&self, number: u64, range: Range<u64>) {
-        self.free_later(vec![Freed::Range(number, range)]);
+        self.free_later(vec![FreeTarget::RunRange(number, range)]);
     }
 
-    /// The bytes of a part in its run, directory included where it has pages: what [`Runs::punch`] can give back when the part is let go.
+    /// The bytes of a part in its run, directory included if it has pages of its own: what [`Runs::punch`] can give back when the
+    /// part is let go.
     pub fn extent(part: &RunPart) -> Range<u64> {
         part::extent(part)
     }
 
-    /// To be called after a replay, with the numbers of all runs that the state refers to: checks that they are there, and
-    /// removes all others. Returns those.
+    /// Checks after a replay that all runs exist to which the state refers, and removes all others. Returns the numbers of the
+    /// removed ones.
     pub fn settle(&self, referenced: &BTreeSet<u64>) -> Result<Vec<u64>, OpenError> {
         let found: BTreeSet<u64> = self.list().into_iter().collect();
         if let Some(missing) = referenced.difference(&found).next() {

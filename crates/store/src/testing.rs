@@ -5,8 +5,7 @@ mod fault_points;
 
 pub use fault_points::NameEvent;
 
-use crate::medium::{Medium, MediumFile};
-use crate::memory::not_found;
+use crate::medium::{Medium, MediumFile, not_found};
 use fault_points::FaultPoint;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -300,7 +299,17 @@ impl World {
         Ok(())
     }
 
-    fn rename_to(&mut self, names: BTreeMap<String, usize>) {
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let mut names = self.names.clone();
+        let id = names.remove(from).ok_or_else(|| not_found(from))?;
+        names.insert(to.to_owned(), id);
+        self.set_names(names);
+        self.trigger(NameEvent::Removed, from);
+        self.trigger(NameEvent::Added, to);
+        Ok(())
+    }
+
+    fn set_names(&mut self, names: BTreeMap<String, usize>) {
         self.history.push(names.clone());
         self.names = names;
     }
@@ -322,27 +331,28 @@ impl Medium for FaultMedium {
         world.files.push(Content::default());
         let mut names = world.names.clone();
         names.insert(name.to_owned(), id);
-        world.rename_to(names);
+        world.set_names(names);
         world.trigger(NameEvent::Added, name);
         Ok(self.file(id))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.step()?.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
         let mut world = self.step()?;
-        let mut names = world.names.clone();
-        let id = names.remove(from).ok_or_else(|| not_found(from))?;
-        names.insert(to.to_owned(), id);
-        world.rename_to(names);
-        world.trigger(NameEvent::Removed, from);
-        world.trigger(NameEvent::Added, to);
-        Ok(())
+        if world.names.contains_key(to) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        world.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut world = self.step()?;
         let mut names = world.names.clone();
         names.remove(name).ok_or_else(|| not_found(name))?;
-        world.rename_to(names);
+        world.set_names(names);
         world.trigger(NameEvent::Removed, name);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What is left of groups that are damaged.
+//! Fragments: entries that can be read out of damaged groups.
 
 use super::Folder;
 use crate::error::OpenError;

@@ -1,7 +1,7 @@
 //! A snapshot, chunk by chunk.
 
+use crate::blob::Blob;
 use crate::error::OpenError;
-use crate::medium::MediumFile;
 use ottla_layout::Identity;
 use ottla_layout::snapshot::{ChunkReader, ChunkStep, SNAPSHOT_HEADER, SnapshotError, SnapshotHeader};
 
@@ -43,7 +43,7 @@ pub enum SnapshotItem<'a> {
 }
 
 pub(super) fn read<E: From<OpenError>>(
-    file: &dyn MediumFile,
+    file: &dyn Blob,
     name: &str,
     identity: &Identity,
     position: u64,
@@ -51,8 +51,8 @@ pub(super) fn read<E: From<OpenError>>(
 ) -> Result<(), E> {
     let explain = || OpenError::medium(name, "reading");
     let ended = |stop, offset| match stop {
-        Stop::Medium(error) => Err(explain()(error)),
-        Stop::Damage(reason) => Ok(SnapshotItem::Damage { offset, reason }),
+        ReadFault::Medium(error) => Err(explain()(error)),
+        ReadFault::Damage(reason) => Ok(SnapshotItem::Damage { offset, reason }),
     };
     let (head, bytes) = match header(file, identity, position) {
         Ok(found) => found,
@@ -83,7 +83,7 @@ pub(super) fn read<E: From<OpenError>>(
 
 /// Nothing may follow the end.
 fn behind<E: From<OpenError>, F: FnOnce(std::io::Error) -> OpenError>(
-    file: &dyn MediumFile,
+    file: &dyn Blob,
     end: u64,
     explain: &dyn Fn() -> F,
     see: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
@@ -107,33 +107,33 @@ fn place(body: u64, entries: Vec<&[u8]>) -> Vec<(u64, &[u8])> {
     placed.collect()
 }
 
-enum Stop {
+enum ReadFault {
     Medium(std::io::Error),
     Damage(String),
 }
 
-impl From<SnapshotError> for Stop {
-    fn from(error: SnapshotError) -> Stop {
-        Stop::Damage(error.to_string())
+impl From<SnapshotError> for ReadFault {
+    fn from(error: SnapshotError) -> ReadFault {
+        ReadFault::Damage(error.to_string())
     }
 }
 
 fn header(
-    file: &dyn MediumFile,
+    file: &dyn Blob,
     identity: &Identity,
     position: u64,
-) -> Result<(SnapshotHeader, [u8; SNAPSHOT_HEADER]), Stop> {
+) -> Result<(SnapshotHeader, [u8; SNAPSHOT_HEADER]), ReadFault> {
     let mut bytes = [0; SNAPSHOT_HEADER];
     fill(file, &mut bytes, 0, &SnapshotError::Header)?;
     let found = SnapshotHeader::check(&bytes, identity)?;
     if found.position != position {
-        return Err(Stop::Damage(format!("it is the snapshot of position {}", found.position)));
+        return Err(ReadFault::Damage(format!("it is the snapshot of position {}", found.position)));
     }
     Ok((found, bytes))
 }
 
 /// Whether the end is at `offset`, and the bytes of it or of the chunk there.
-fn chunk(file: &dyn MediumFile, offset: u64, chunks: &ChunkReader) -> Result<(bool, Vec<u8>), Stop> {
+fn chunk(file: &dyn Blob, offset: u64, chunks: &ChunkReader) -> Result<(bool, Vec<u8>), ReadFault> {
     let short = SnapshotError::Chunk(chunks.index());
     let mut bytes = vec![0; chunks.header_len()];
     fill(file, &mut bytes, offset, &short)?;
@@ -141,7 +141,7 @@ fn chunk(file: &dyn MediumFile, offset: u64, chunks: &ChunkReader) -> Result<(bo
         return Ok((true, bytes));
     };
     let len = bytes.len() + len;
-    if file.size().map_err(Stop::Medium)? < offset + len as u64 {
+    if file.size().map_err(ReadFault::Medium)? < offset + len as u64 {
         return Err(short.into());
     }
     bytes.resize(len, 0);
@@ -149,7 +149,7 @@ fn chunk(file: &dyn MediumFile, offset: u64, chunks: &ChunkReader) -> Result<(bo
     Ok((false, bytes))
 }
 
-fn fill(file: &dyn MediumFile, bytes: &mut [u8], offset: u64, short: &SnapshotError) -> Result<(), Stop> {
-    let found = file.read_at(bytes, offset).map_err(Stop::Medium)?;
+fn fill(file: &dyn Blob, bytes: &mut [u8], offset: u64, short: &SnapshotError) -> Result<(), ReadFault> {
+    let found = file.read_at(bytes, offset).map_err(ReadFault::Medium)?;
     if found == bytes.len() { Ok(()) } else { Err(short.clone().into()) }
 }

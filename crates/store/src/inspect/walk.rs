@@ -1,8 +1,8 @@
 //! The groups of every segment in the order of the log, and what is damaged between them.
 
 use crate::error::OpenError;
-use crate::files::{Files, segment_name};
-use crate::scan::Windows;
+use crate::names::segment_name;
+use crate::segments::{SegmentFiles, SegmentReader};
 use ottla_layout::recover::{Chain, ChainBreak};
 use ottla_layout::{
     BLOCK, GROUP_HEADER, Group, GroupError, GroupHeader, SegmentHeader, open_group, peek_group,
@@ -60,7 +60,7 @@ pub struct LogEnd {
 }
 
 pub(super) fn walk<E: From<OpenError>>(
-    files: &Files,
+    files: &SegmentFiles,
     replay_segment: u64,
     see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -68,7 +68,7 @@ pub(super) fn walk<E: From<OpenError>>(
     let first = segments.first().copied().unwrap_or(0);
     let chain = Chain::from_segment(files.identity, first);
     let mut walk =
-        Walk { files, windows: Windows::new(false), chain, segments, entered: None, replay_segment };
+        Walk { files, reader: SegmentReader::new(false), chain, segments, entered: None, replay_segment };
     loop {
         let mut breaks = Vec::new();
         let mut found = None;
@@ -111,8 +111,8 @@ enum Next {
 }
 
 struct Walk<'f> {
-    files: &'f Files,
-    windows: Windows,
+    files: &'f SegmentFiles,
+    reader: SegmentReader,
     chain: Chain,
     segments: Vec<u64>,
     /// The last segment that was shown.
@@ -125,7 +125,7 @@ type ChainBreaks = [(u64, ChainBreak)];
 impl Walk<'_> {
     fn bytes(&mut self, place: u64, len: u64) -> Result<&[u8], OpenError> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        self.windows.bytes(self.files, place, len)
+        self.reader.bytes(self.files, place, len)
     }
 
     /// The padded length of the next group, if it is at `place`.

@@ -1,7 +1,7 @@
-//! Directory pages in memory: at most 8 MiB of them, those used longest ago go first.
+//! A cache of directory pages: at most 8 MiB, the least recently used are dropped first.
 
 use crate::runs::error::RunError;
-use crate::runs::files::OpenRun;
+use crate::runs::open_run::OpenRun;
 use ottla_layout::run::{DirectoryPage, PAGE};
 use ottla_types::record::RunPart;
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pages that are kept.
 const KEPT: usize = (8 << 20) / PAGE;
-/// Pages that are read at once by whoever goes through a part.
+/// Pages that are read at once by a reader that goes through a part.
 const AHEAD: u32 = 8;
 
-/// Run and place in it.
+/// Number of a run, and offset in it.
 type Key = (u64, u64);
 
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Pages {
         self.load(run, part, index, 1)
     }
 
-    /// The same for somebody who wants the following pages next.
+    /// As [`Pages::page`], for a reader that needs the following pages next.
     pub(crate) fn page_in_turn(
         &self,
         run: &OpenRun,
@@ -116,7 +116,7 @@ impl Pages {
                     self.cache().put((part.run, at), page);
                 }
                 Err(fault) if number == index => return Err(run.damaged(at, fault)),
-                // Whoever wants that page meets the fault.
+                // A reader that needs that page meets the fault.
                 Err(_) => break,
             }
         }

@@ -2,9 +2,10 @@
 
 use crate::buffer::Pool;
 use crate::medium::ReadMode;
-use crate::read_ahead::Source;
+use crate::read_ahead::{ReadSource, ReadTarget, SHIFT};
 use crate::runs::error::RunError;
-use crate::runs::files::{OpenRun, RunFiles};
+use crate::runs::files::RunFiles;
+use crate::runs::open_run::OpenRun;
 use bytes::Bytes;
 use ottla_layout::run::{BatchHead, DirectoryPage, PAGE, SMALL_DIRECTORY, Stretch, walk_stretch};
 use ottla_layout::{BLOCK, align_up};
@@ -14,8 +15,6 @@ use std::sync::Arc;
 
 /// What was read so often is in the page cache, if anything is.
 const FILLED: u32 = 2;
-/// Bytes by which a buffer can be off a block without making copies slow.
-pub(crate) const SHIFT: usize = 64;
 
 /// The bytes of a part in its file, directory included, but for that of a small part.
 pub(crate) fn extent(part: &RunPart) -> Range<u64> {
@@ -45,20 +44,20 @@ pub(crate) struct Cursor {
 }
 
 /// Stretches that follow each other, and their bytes.
-pub(crate) struct Window {
+pub(crate) struct StretchWindow {
     pub(crate) stretches: Vec<Stretch>,
     pub(crate) bytes: Bytes,
 }
 
 /// How the medium is asked for bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Via {
+pub(crate) enum ReadPath {
     /// Through the page cache.
-    Cache,
+    PageCache,
     /// In whole blocks, around the page cache where that is possible: nobody else will want it soon.
-    Blocks,
+    Direct,
     /// Around the page cache for the first reader of so much, through it for the second one; ahead of both if they go forward.
-    Touch,
+    Adaptive,
 }
 
 impl PartView {
@@ -69,7 +68,7 @@ impl PartView {
         mode: ReadMode,
     ) -> Result<PartView, RunError> {
         let run = match mode {
-            ReadMode::NonBlocking => files.open_at_once(part.run)?,
+            ReadMode::NonBlocking => files.open_non_blocking(part.run)?,
             ReadMode::Blocking => files.open(part.run)?,
         };
         let mut view =
@@ -82,12 +81,12 @@ impl PartView {
     }
 
     /// Opens a part whose run may be damaged at its ends, for whoever reads it past that. A small one has no directory then.
-    pub(crate) fn open_past(
+    pub(crate) fn open_unchecked(
         files: &Arc<RunFiles>,
         pool: &Arc<Pool>,
         part: &RunPart,
     ) -> Result<PartView, RunError> {
-        let run = files.open_past(part.run)?;
+        let run = files.open_unchecked(part.run)?;
         Ok(PartView { files: Arc::clone(files), pool: Arc::clone(pool), run, part: *part, small: None })
     }
 
@@ -108,7 +107,7 @@ impl PartView {
         }
     }
 
-    /// An error of this part, or that it is gone: what was freed may read as anything.
+    /// The error, or [`RunError::Freed`] if the part was freed: freed bytes may read as anything.
     pub(crate) fn judge(&self, error: RunError) -> RunError {
         if self.files.is_live(self.part.run, &extent(&self.part)) {
             return error;
@@ -128,7 +127,7 @@ impl PartView {
     fn read_small(&self) -> Result<(Bytes, Arc<DirectoryPage>), RunError> {
         let place = self.part.directory;
         let len = place + SMALL_DIRECTORY as u64 - self.part.data;
-        let all = self.read(self.part.data..self.part.data + len, Via::Cache)?;
+        let all = self.read(self.part.data..self.part.data + len, ReadPath::PageCache)?;
         let at = (place - self.part.data) as usize;
         let page = DirectoryPage::check(&self.run.id, place, 0, &all[at..]);
         let page = page.map_err(|fault| self.damaged(place, fault))?;
@@ -227,9 +226,9 @@ impl PartView {
         &self,
         cursor: &mut Cursor,
         max_bytes: u64,
-        via: Via,
+        path: ReadPath,
         wanted: impl Fn(&Stretch) -> bool,
-    ) -> Result<Option<Window>, RunError> {
+    ) -> Result<Option<StretchWindow>, RunError> {
         let mut stretches: Vec<Stretch> = Vec::new();
         loop {
             let stretch = match self.peek(cursor) {
@@ -251,40 +250,43 @@ impl PartView {
         let (Some(first), Some(last)) = (stretches.first(), stretches.last()) else {
             return Ok(None);
         };
-        let bytes = self.read(first.place..last.end, via)?;
-        Ok(Some(Window { stretches, bytes }))
+        let bytes = self.read(first.place..last.end, path)?;
+        Ok(Some(StretchWindow { stretches, bytes }))
     }
 
-    pub(crate) fn read(&self, range: Range<u64>, via: Via) -> Result<Bytes, RunError> {
+    pub(crate) fn read(&self, range: Range<u64>, path: ReadPath) -> Result<Bytes, RunError> {
         if let Some((all, _)) = &self.small {
             let at = |place: u64| (place - self.part.data) as usize;
             return Ok(all.slice(at(range.start)..at(range.end)));
         }
-        match via {
-            Via::Touch if range.end - range.start >= self.files.read_ahead.large => self.read_forward(range),
-            Via::Cache | Via::Touch => self.read_medium(range, false),
-            Via::Blocks => self.read_medium(range, true),
+        match path {
+            ReadPath::Adaptive if range.end - range.start >= self.files.read_ahead.large => {
+                self.read_forward(range)
+            }
+            ReadPath::PageCache | ReadPath::Adaptive => self.read_medium(range, false),
+            ReadPath::Direct => self.read_medium(range, true),
         }
     }
 
     /// A large read of somebody who may go forward.
     fn read_forward(&self, range: Range<u64>) -> Result<Bytes, RunError> {
-        let (key, touched) = (self.part.run, &self.files.access_counts);
-        if self.run.at_once && touched.times(key, &range) >= FILLED {
+        let (key, counts) = (self.part.run, &self.files.read_ahead.access_counts);
+        let non_blocking = self.run.non_blocking;
+        if non_blocking && counts.count(key, &range) >= FILLED {
             return self.read_medium(range, false);
         }
-        let ahead = self.files.read_ahead.find(key, &range, !self.run.at_once);
-        if ahead.is_none() && self.run.at_once {
+        let fetched = self.files.read_ahead.find(key, &range, !non_blocking);
+        if fetched.is_none() && non_blocking {
             return Err(self.would_block(range.start));
         }
-        let cached = touched.touch(key, &range) > 0;
-        let bytes = match ahead {
+        let cached = counts.add(key, &range) > 0;
+        let bytes = match fetched {
             Some(bytes) => bytes,
             None => self.read_medium(range.clone(), !cached)?,
         };
         let end = align_up(self.part.data + self.part.bytes);
-        let source = Source { key, file: Arc::clone(&self.run.file), end, cached };
-        self.files.note_read(source, &range, &self.pool);
+        let target = ReadTarget::Run(key, Arc::clone(&self.run.blob));
+        self.files.read_ahead.note_read(ReadSource { target, end, cached }, &range, &self.pool);
         Ok(bytes)
     }
 
@@ -305,17 +307,17 @@ impl PartView {
     /// `sink` wants to go on at the end of a stretch.
     pub(crate) fn walk(
         &self,
-        window: &Window,
+        window: &StretchWindow,
         mut sink: impl FnMut(usize, &BatchHead) -> bool,
     ) -> Result<(), RunError> {
         let base = window.stretches.first().map_or(0, |first| first.place);
         for stretch in &window.stretches {
             let at = (stretch.place - base) as usize;
             let bytes = window.bytes.get(at..(stretch.end - base) as usize).unwrap_or_default();
-            let mut go_on = true;
-            let walked = walk_stretch(stretch, bytes, |offset, head| go_on &= sink(at + offset, head));
+            let mut wanted = true;
+            let walked = walk_stretch(stretch, bytes, |offset, head| wanted &= sink(at + offset, head));
             walked.map_err(|(offset, what)| self.damaged(stretch.place + offset as u64, what))?;
-            if !go_on {
+            if !wanted {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! Reads for consumers: slices of whole batches, and lookups by time.
 
 use crate::runs::error::RunError;
-use crate::runs::part::{Cursor, PartView, Via, Window};
+use crate::runs::part::{Cursor, PartView, ReadPath, StretchWindow};
 use bytes::Bytes;
 use ottla_layout::run::BatchHead;
 use ottla_types::{Millis, Offset};
@@ -55,7 +55,7 @@ pub struct PartBatch {
 }
 
 impl PartBatch {
-    pub(crate) fn of(window: &Window, at: usize, head: &BatchHead) -> PartBatch {
+    pub(crate) fn of(window: &StretchWindow, at: usize, head: &BatchHead) -> PartBatch {
         PartBatch {
             base_offset: head.base_offset,
             last_offset: head.last_offset,
@@ -115,7 +115,7 @@ impl PartView {
         let max = (wanted.max_bytes - margin) as u64;
         let before_end = |stretch: &ottla_layout::run::Stretch| stretch.base_offset < wanted.to;
         loop {
-            let Some(window) = self.window(&mut cursor, max, Via::Touch, before_end)? else {
+            let Some(window) = self.window(&mut cursor, max, ReadPath::Adaptive, before_end)? else {
                 return Ok(nothing);
             };
             let (first, last) = (nothing.first, nothing.last);
@@ -150,7 +150,7 @@ impl PartView {
         let mut max_bytes = 0;
         // The first stretch has it, unless an earlier batch than those wanted has such a time.
         while let Some(window) =
-            self.window(&mut cursor, max_bytes, Via::Cache, |next| next.base_offset < to)?
+            self.window(&mut cursor, max_bytes, ReadPath::PageCache, |next| next.base_offset < to)?
         {
             max_bytes = SEARCHED;
             let mut found = None;
@@ -171,7 +171,8 @@ impl PartView {
     pub(crate) fn latest_time(&self, to: Offset) -> Result<Option<PartBatch>, RunError> {
         // The last stretch that begins before `to`: all earlier ones end before it.
         let mut cursor = self.seek(|stretch| stretch.next_offset >= to || stretch.end >= self.data_end())?;
-        let Some(window) = self.window(&mut cursor, 0, Via::Cache, |stretch| stretch.base_offset < to)?
+        let Some(window) =
+            self.window(&mut cursor, 0, ReadPath::PageCache, |stretch| stretch.base_offset < to)?
         else {
             return Ok(None);
         };

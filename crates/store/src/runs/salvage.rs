@@ -1,9 +1,9 @@
-//! What is left of a part that is damaged.
+//! Reads the batches that are whole out of a damaged part.
 
 use crate::buffer::Pool;
 use crate::runs::error::RunError;
 use crate::runs::files::RunFiles;
-use crate::runs::part::{PartView, Via};
+use crate::runs::part::{PartView, ReadPath};
 use crate::runs::read::PartBatch;
 use bytes::Bytes;
 use ottla_layout::run::{Batches, Stretch, walk_stretch};
@@ -25,29 +25,29 @@ pub(crate) fn salvage_part(
     part: &RunPart,
     sink: Sink<'_>,
 ) -> Result<Vec<LostOffsets>, RunError> {
-    let view = match PartView::open_past(files, pool, part) {
+    let view = match PartView::open_unchecked(files, pool, part) {
         Ok(view) => view,
         Err(RunError::Freed { .. }) => return Ok(vec![(part.base_offset, part.last_offset)]),
         Err(error) => return Err(error),
     };
-    let mut reading = Reading { view, sink, lost: Vec::new(), place: part.data, next: part.base_offset };
+    let mut salvage = PartSalvage { view, sink, lost: Vec::new(), place: part.data, next: part.base_offset };
     for page in 0..part.pages {
-        let Ok(page) = reading.view.page(page, true) else { continue };
+        let Ok(page) = salvage.view.page(page, true) else { continue };
         for stretch in page.stretches() {
-            if stretch.place > reading.place {
-                reading.gap(stretch.place, stretch.base_offset)?;
+            if stretch.place > salvage.place {
+                salvage.gap(stretch.place, stretch.base_offset)?;
             }
-            reading.stretch(&stretch)?;
+            salvage.stretch(&stretch)?;
         }
     }
     let end = part.data + part.bytes;
-    if reading.place < end {
-        reading.gap(end, part.last_offset.plus(1))?;
+    if salvage.place < end {
+        salvage.gap(end, part.last_offset.plus(1))?;
     }
-    Ok(reading.lost)
+    Ok(salvage.lost)
 }
 
-struct Reading<'a> {
+struct PartSalvage<'a> {
     view: PartView,
     sink: Sink<'a>,
     lost: Vec<LostOffsets>,
@@ -57,7 +57,7 @@ struct Reading<'a> {
     next: Offset,
 }
 
-impl Reading<'_> {
+impl PartSalvage<'_> {
     fn lose(&mut self, to: Offset) {
         if self.next < to {
             self.lost.push((self.next, Offset(to.0 - 1)));
@@ -65,7 +65,7 @@ impl Reading<'_> {
     }
 
     fn bytes(&self, range: Range<u64>) -> Option<Bytes> {
-        self.view.read(range, Via::Blocks).ok()
+        self.view.read(range, ReadPath::Direct).ok()
     }
 
     /// Bytes that no directory page tells of, up to `place`, where offset `to` follows: all of them are batches, or none counts.

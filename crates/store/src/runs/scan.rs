@@ -1,7 +1,7 @@
 //! A part from its first batch to its last, in large reads: for rewriting, compaction, and checking.
 
 use crate::runs::error::RunError;
-use crate::runs::part::{Cursor, PartView, Via, Window};
+use crate::runs::part::{Cursor, PartView, ReadPath, StretchWindow};
 use crate::runs::read::PartBatch;
 use ottla_layout::run::BatchHead;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const CAREFUL: usize = 300;
 pub struct PartScan {
     view: PartView,
     cursor: Cursor,
-    window: Option<Window>,
+    window: Option<StretchWindow>,
     heads: VecDeque<(usize, BatchHead)>,
     /// Stretches that are read one by one, because something in them is damaged.
     careful: usize,
@@ -75,7 +75,7 @@ impl PartScan {
 
     fn load_piece(&mut self, max_bytes: u64) -> Result<bool, RunError> {
         self.heads.clear();
-        let window = self.view.window(&mut self.cursor, max_bytes, Via::Blocks, |_| true)?;
+        let window = self.view.window(&mut self.cursor, max_bytes, ReadPath::Direct, |_| true)?;
         let Some(window) = window else {
             return Ok(false);
         };

@@ -2,8 +2,9 @@
 
 use crate::buffer::Pool;
 use crate::medium::ReadMode;
+use crate::names::run_name;
 use crate::runs::error::RunError;
-use crate::runs::files::{RunFiles, run_name};
+use crate::runs::files::RunFiles;
 use crate::runs::part::{PartView, extent};
 use crate::runs::scan::PartScan;
 use ottla_layout::run::RunRow;

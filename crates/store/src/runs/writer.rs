@@ -1,10 +1,15 @@
-//! Writes a run: large aligned writes under a temporary name, which becomes the run's name when everything is durable.
+//! Writes a run: large aligned writes to a blob that is published when everything is durable.
+//!
+//! ```text
+//!   begin_part ─▶ push … ─▶ end_part ─▶ begin_part … ─▶ finish: table, footer, seal, publish
+//!   dropped before, or after an error: nothing remains
+//! ```
 
+use crate::blob::{BlobWriter, Existing};
 use crate::buffer::{Buffer, Pool};
-use crate::files::temporary;
-use crate::medium::MediumFile;
+use crate::names::run_name;
 use crate::runs::error::RunError;
-use crate::runs::files::{RunFiles, run_name};
+use crate::runs::files::RunFiles;
 use ottla_layout::run::{BatchHead, DirectoryWriter, RunFooter, RunId, RunRow, SMALL_PART};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset, TopicPartition};
@@ -43,9 +48,8 @@ struct OpenPart {
 ///
 /// Holds a buffer of 1 MiB, the directory of one part (a 145th of its bytes at most) and the table (92 bytes a part).
 pub struct RunWriter {
-    files: Arc<RunFiles>,
     id: RunId,
-    file: Arc<dyn MediumFile>,
+    blob: Box<dyn BlobWriter>,
     buffer: Buffer,
     /// Bytes written from the buffer.
     written: u64,
@@ -54,8 +58,22 @@ pub struct RunWriter {
     /// No part may begin before this.
     after: Option<(TopicPartition, Offset)>,
     open: Option<OpenPart>,
-    /// The name to remove if the run is not finished.
-    name: Option<String>,
+    /// Dropped last: nothing remains of the blob when the number may be used again.
+    number: NumberInUse,
+}
+
+/// The number of a run that is being written.
+struct NumberInUse {
+    files: Arc<RunFiles>,
+    number: u64,
+    /// The run exists now.
+    written: bool,
+}
+
+impl Drop for NumberInUse {
+    fn drop(&mut self) {
+        self.files.end(self.number, self.written);
+    }
 }
 
 impl std::fmt::Debug for RunWriter {
@@ -74,26 +92,22 @@ impl RunWriter {
         if !files.begin(number) {
             return Err(RunError::InvalidInput { file, what: "the number is in use".to_owned() });
         }
-        let name = temporary(&file);
-        let created = files.medium.create(&name);
-        let handle = created.map_err(|source| {
-            files.end(number, false);
-            RunError::Medium { file: name.clone(), offset: 0, source }
-        })?;
+        let in_use = NumberInUse { files: Arc::clone(files), number, written: false };
+        let created = files.blobs.create(&file);
+        let blob = created.map_err(|source| RunError::Medium { file, offset: 0, source })?;
         let id = RunId::of(&files.identity, number);
         let mut buffer = pool.take(PIECE);
         buffer.write(&id.header());
         Ok(RunWriter {
-            files: Arc::clone(files),
             id,
-            file: handle,
+            blob,
             buffer,
             written: 0,
             synced: 0,
             table: Vec::new(),
             after: None,
             open: None,
-            name: Some(name),
+            number: in_use,
         })
     }
 
@@ -116,10 +130,10 @@ impl RunWriter {
     /// Parts come in the order of topic id, partition, offset.
     pub fn begin_part(&mut self, partition: TopicPartition, base_offset: Offset) -> Result<(), RunError> {
         if self.open.is_some() {
-            return Err(self.refused("the part before is not ended"));
+            return Err(self.invalid("the part before is not ended"));
         }
         if self.after.is_some_and(|after| (partition, base_offset) < after) {
-            return Err(self.refused("parts must come in order"));
+            return Err(self.invalid("parts must come in order"));
         }
         self.open = Some(OpenPart {
             partition,
@@ -135,17 +149,17 @@ impl RunWriter {
 
     /// Adds a batch to the part, as clients see it, and notes when it was appended to the log. Batches come in order.
     pub fn push(&mut self, batch: &[u8], appended: Millis) -> Result<(), RunError> {
-        let head = BatchHead::read(batch).map_err(|fault| self.refused(&fault.to_string()))?;
+        let head = BatchHead::read(batch).map_err(|fault| self.invalid(&fault.to_string()))?;
         if head.size != batch.len() {
-            return Err(self.refused("there is more than one batch"));
+            return Err(self.invalid("there is more than one batch"));
         }
         let place = self.len();
         let Some(open) = &mut self.open else {
-            return Err(self.refused("no part was begun"));
+            return Err(self.invalid("no part was begun"));
         };
         if head.base_offset < open.next_offset {
             let what = format!("a batch at offset {}, not {}", head.base_offset.0, open.next_offset.0);
-            return Err(self.refused(&what));
+            return Err(self.invalid(&what));
         }
         open.directory.push(place, &head, batch);
         open.next_offset = head.last_offset.plus(1);
@@ -157,10 +171,10 @@ impl RunWriter {
     /// Ends the part; nothing if no batch was pushed.
     pub fn end_part(&mut self, end: PartEnd) -> Result<Option<RunPart>, RunError> {
         let Some(open) = self.open.take() else {
-            return Err(self.refused("no part was begun"));
+            return Err(self.invalid("no part was begun"));
         };
         if end.last_offset < Offset(open.next_offset.0.saturating_sub(1)) {
-            return Err(self.refused("the part ends before its last batch"));
+            return Err(self.invalid("the part ends before its last batch"));
         }
         self.after = Some((open.partition, end.last_offset.plus(1)));
         let directory = self.len();
@@ -187,11 +201,10 @@ impl RunWriter {
         Ok(Some(part))
     }
 
-    /// Writes the table and the footer, syncs, and gives the file its name. The run is durable and can be referred to when this
-    /// returns its size.
+    /// Writes the table and the footer, makes the run durable and publishes it. Records can refer to it when this returns its size.
     pub fn finish(mut self) -> Result<u64, RunError> {
         if self.open.is_some() {
-            return Err(self.refused("the last part is not ended"));
+            return Err(self.invalid("the last part is not ended"));
         }
         let table = std::mem::take(&mut self.table);
         let footer = RunFooter::of(self.len(), &table);
@@ -199,24 +212,16 @@ impl RunWriter {
         self.buffer.pad();
         self.write(&self.id.footer(&footer))?;
         self.flush()?;
-        self.sync()?;
-        self.publish().map_err(|source| self.medium(source))?;
-        self.name = None;
-        self.files.end(self.id.run, true);
+        self.blob.seal().map_err(|source| self.medium(source))?;
+        self.blob.publish(Existing::Keep).map_err(|source| self.medium(source))?;
+        self.number.written = true;
         Ok(footer.length)
-    }
-
-    fn publish(&mut self) -> io::Result<()> {
-        let name = run_name(self.id.run);
-        self.files.medium.rename(&temporary(&name), &name)?;
-        self.name = Some(name);
-        self.files.medium.sync_names()
     }
 
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), RunError> {
         while !bytes.is_empty() {
-            let room = PIECE - self.buffer.len();
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            let free = PIECE - self.buffer.len();
+            let (now, later) = bytes.split_at(free.min(bytes.len()));
             self.buffer.write(now);
             bytes = later;
             if self.buffer.len() == PIECE {
@@ -227,8 +232,7 @@ impl RunWriter {
     }
 
     fn flush(&mut self) -> Result<(), RunError> {
-        let written = self.file.write_at(self.buffer.as_ref(), self.written);
-        written.map_err(|source| self.medium(source))?;
+        self.blob.append(self.buffer.as_ref()).map_err(|source| self.medium(source))?;
         self.written += self.buffer.len() as u64;
         self.buffer.resize(0);
         if self.written - self.synced >= UNSYNCED {
@@ -238,27 +242,16 @@ impl RunWriter {
     }
 
     fn sync(&mut self) -> Result<(), RunError> {
-        self.file.sync().map_err(|source| self.medium(source))?;
+        self.blob.sync().map_err(|source| self.medium(source))?;
         self.synced = self.written;
         Ok(())
     }
 
     fn medium(&self, source: io::Error) -> RunError {
-        let file = self.name.clone().unwrap_or_else(|| run_name(self.id.run));
-        RunError::Medium { file, offset: self.written, source }
+        RunError::Medium { file: run_name(self.id.run), offset: self.written, source }
     }
 
-    fn refused(&self, what: &str) -> RunError {
+    fn invalid(&self, what: &str) -> RunError {
         RunError::InvalidInput { file: run_name(self.id.run), what: what.to_owned() }
-    }
-}
-
-impl Drop for RunWriter {
-    fn drop(&mut self) {
-        if let Some(name) = self.name.take() {
-            // What cannot be removed now goes when the folder is opened the next time.
-            let _ = self.files.medium.remove(&name);
-            self.files.end(self.id.run, false);
-        }
     }
 }

@@ -1,39 +1,40 @@
-//! Reads segments from front to back in large aligned pieces, the next ones while the last is looked at.
+//! Reads segments from front to back in large aligned pieces. A thread reads the next pieces while the caller works on the last one.
 //!
 //! ```text
-//!   buffer   │ room: the end of the piece before │ a piece of the file │
-//!                             ▲ what is at hand begins, so that a group that straddles two pieces lies in one
+//!   buffer   │ copied: the end of the piece before │ a piece of the file │
+//!                             ▲ the window begins here, so that a group that lies in two pieces lies in one buffer
 //! ```
 
+use super::files::SegmentFiles;
 use crate::buffer::{Buffer, Pool};
 use crate::error::OpenError;
-use crate::files::{Files, segment_name};
 use crate::medium::MediumFile;
+use crate::names::segment_name;
 use ottla_layout::BLOCK;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Bytes that are read at once, unless the file is smaller, and room for as many of the piece before: the size of a large group.
+/// Bytes that are read at once, unless the file is smaller. As many may be copied from the piece before: the size of a large group.
 const PIECE: usize = 2 << 20;
 /// Pieces that are read ahead, at most.
 const AHEAD: usize = 2;
 
 /// The segments of a log, read by position.
-pub(crate) struct Windows {
+pub(crate) struct SegmentReader {
     pool: Arc<Pool>,
     threads: bool,
-    open: Option<(u64, Window)>,
+    open: Option<(u64, FileWindow)>,
 }
 
-impl Windows {
+impl SegmentReader {
     /// With `threads`, a thread reads ahead.
-    pub(crate) fn new(threads: bool) -> Windows {
-        Windows { pool: Pool::new((AHEAD + 1) * 3 * PIECE), threads, open: None }
+    pub(crate) fn new(threads: bool) -> SegmentReader {
+        SegmentReader { pool: Pool::new((AHEAD + 1) * 3 * PIECE), threads, open: None }
     }
 
     /// The bytes at a position of the log; fewer, or none, where there is no file.
-    pub(crate) fn bytes(&mut self, files: &Files, place: u64, len: usize) -> Result<&[u8], OpenError> {
+    pub(crate) fn bytes(&mut self, files: &SegmentFiles, place: u64, len: usize) -> Result<&[u8], OpenError> {
         let geometry = files.identity.geometry;
         let number = geometry.segment_of(place);
         if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
@@ -42,7 +43,7 @@ impl Windows {
             }
             let open = |source| OpenError::medium(&segment_name(number), "opening")(source);
             let file = files.segment(number).map_err(open)?;
-            self.open = Some((number, Window::over(file, Arc::clone(&self.pool), self.threads)));
+            self.open = Some((number, FileWindow::over(file, Arc::clone(&self.pool), self.threads)));
         }
         match &mut self.open {
             Some((_, window)) => {
@@ -55,40 +56,40 @@ impl Windows {
 }
 
 /// A window over a file that moves forward.
-pub(crate) struct Window {
+pub(crate) struct FileWindow {
     file: Arc<dyn MediumFile>,
     pool: Arc<Pool>,
     threads: bool,
-    source: Option<Source>,
-    /// Bytes of a piece, and of the room.
+    source: Option<PieceSource>,
+    /// Bytes of a piece, and the most bytes that are copied from the piece before.
     piece: usize,
-    /// What is at hand: the bytes of the file from `start` to `end`, which lie in the buffer from `from` on.
+    /// The window: the bytes of the file from `start` to `end`, which lie in the buffer from `from` on.
     buffer: Buffer,
     from: usize,
     start: u64,
     end: u64,
     /// The file ends at `end`.
     ended: bool,
-    /// What was read out of turn: where it begins, and its bytes.
-    odd: Option<(u64, Buffer)>,
+    /// Bytes outside the window that were read last, and their offset.
+    outside: Option<(u64, Buffer)>,
 }
 
-/// Where the next piece comes from.
-enum Source {
+/// The source of the next piece.
+enum PieceSource {
     Here,
     Thread { pieces: Receiver<io::Result<Piece>>, empty: Sender<Buffer> },
 }
 
-/// A buffer with so many bytes of the file behind the room.
+/// A buffer that holds `found` bytes of the file, behind the space for copied bytes.
 struct Piece {
     buffer: Buffer,
     found: usize,
 }
 
-impl Window {
-    pub(crate) fn over(file: Arc<dyn MediumFile>, pool: Arc<Pool>, threads: bool) -> Window {
+impl FileWindow {
+    pub(crate) fn over(file: Arc<dyn MediumFile>, pool: Arc<Pool>, threads: bool) -> FileWindow {
         let buffer = pool.take(0);
-        Window {
+        FileWindow {
             file,
             pool,
             threads,
@@ -99,7 +100,7 @@ impl Window {
             start: 0,
             end: 0,
             ended: false,
-            odd: None,
+            outside: None,
         }
     }
 
@@ -119,20 +120,23 @@ impl Window {
             let place = |at: u64| self.from + (at.clamp(*here.start(), *here.end()) - self.start) as usize;
             return Ok(&self.buffer.as_ref()[place(offset)..place(end)]);
         }
-        self.out_of_turn(offset, len)
+        self.read_outside(offset, len)
     }
 
     fn begin(&mut self, offset: u64) -> io::Result<()> {
         let size = ottla_layout::align_up(self.file.size()?);
         self.piece = usize::try_from(size).unwrap_or(PIECE).clamp(BLOCK as usize, PIECE);
         (self.start, self.end) = (offset, offset);
-        self.source =
-            Some(if self.threads { self.spawn(offset).unwrap_or(Source::Here) } else { Source::Here });
+        self.source = Some(if self.threads {
+            self.spawn(offset).unwrap_or(PieceSource::Here)
+        } else {
+            PieceSource::Here
+        });
         Ok(())
     }
 
-    /// None if the system gives no thread.
-    fn spawn(&self, offset: u64) -> Option<Source> {
+    /// None if the system cannot start a thread.
+    fn spawn(&self, offset: u64) -> Option<PieceSource> {
         let (empty, to_fill) = channel::<Buffer>();
         let (filled, pieces) = channel();
         let (file, piece) = (Arc::clone(&self.file), self.piece);
@@ -141,22 +145,22 @@ impl Window {
         for _ in 0..AHEAD {
             empty.send(self.pool.take(2 * self.piece)).ok()?;
         }
-        Some(Source::Thread { pieces, empty })
+        Some(PieceSource::Thread { pieces, empty })
     }
 
-    /// Takes the next piece and keeps what the last one has from `offset` on, which is at most the room.
+    /// Takes the next piece, and copies the bytes of the last one from `offset` on in front of it.
     fn advance(&mut self, offset: u64) -> io::Result<()> {
         let Piece { mut buffer, found } = self.next_piece()?;
         let kept = self.end.saturating_sub(offset.max(self.start)) as usize;
         let old = self.from + (self.end - self.start) as usize;
-        let room = self.piece;
-        buffer.as_mut()[room - kept..room].copy_from_slice(&self.buffer.as_ref()[old - kept..old]);
+        let space = self.piece;
+        buffer.as_mut()[space - kept..space].copy_from_slice(&self.buffer.as_ref()[old - kept..old]);
         let old = std::mem::replace(&mut self.buffer, buffer);
-        if let Some(Source::Thread { empty, .. }) = &self.source {
+        if let Some(PieceSource::Thread { empty, .. }) = &self.source {
             // The thread has ended with the file.
             let _ = empty.send(old);
         }
-        self.from = room - kept;
+        self.from = space - kept;
         self.start = self.end - kept as u64;
         self.end += found as u64;
         self.ended = found < self.piece;
@@ -165,31 +169,31 @@ impl Window {
 
     fn next_piece(&mut self) -> io::Result<Piece> {
         match &self.source {
-            Some(Source::Thread { pieces, .. }) => pieces.recv().map_err(io::Error::other)?,
-            Some(Source::Here) | None => {
+            Some(PieceSource::Thread { pieces, .. }) => pieces.recv().map_err(io::Error::other)?,
+            Some(PieceSource::Here) | None => {
                 let buffer = self.pool.take(2 * self.piece);
                 read_piece(self.file.as_ref(), self.end, self.piece, buffer)
             }
         }
     }
 
-    /// Bytes behind which the window is already, or more than it holds.
-    fn out_of_turn(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
-        let known = |odd: &(u64, Buffer)| odd.0 == offset && odd.1.len() >= len;
-        if !self.odd.as_ref().is_some_and(known) {
-            let left = usize::try_from(self.file.size()?.saturating_sub(offset)).unwrap_or(usize::MAX);
+    /// Reads bytes before the window, or more bytes than it can hold.
+    fn read_outside(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
+        let known = |kept: &(u64, Buffer)| kept.0 == offset && kept.1.len() >= len;
+        if !self.outside.as_ref().is_some_and(known) {
+            let rest = usize::try_from(self.file.size()?.saturating_sub(offset)).unwrap_or(usize::MAX);
             let mut buffer = self.pool.take(len);
-            buffer.resize_for_read(ottla_layout::align_up(len.min(left) as u64) as usize);
+            buffer.resize_for_read(ottla_layout::align_up(len.min(rest) as u64) as usize);
             let found = self.file.read_at(buffer.as_mut(), offset)?;
             buffer.resize_for_read(found);
-            self.odd = Some((offset, buffer));
+            self.outside = Some((offset, buffer));
         }
-        let bytes = self.odd.as_ref().map_or(&[][..], |(_, buffer)| buffer.as_ref());
+        let bytes = self.outside.as_ref().map_or(&[][..], |(_, buffer)| buffer.as_ref());
         Ok(&bytes[..len.min(bytes.len())])
     }
 }
 
-/// Fills each buffer with the next piece, until the file ends or nobody wants more.
+/// Fills each buffer with the next piece, until the file ends or the receiver is gone.
 fn read_ahead(
     file: &dyn MediumFile,
     mut offset: u64,
@@ -207,13 +211,13 @@ fn read_ahead(
     }
 }
 
-/// Reads a piece of this size, or what the file has left, behind a room of this size.
+/// Reads a piece of `size` bytes, or the rest of the file, into a buffer behind `size` bytes of space.
 fn read_piece(file: &dyn MediumFile, offset: u64, size: usize, mut buffer: Buffer) -> io::Result<Piece> {
-    let left = usize::try_from(file.size()?.saturating_sub(offset)).unwrap_or(usize::MAX);
-    let want = ottla_layout::align_up(size.min(left) as u64) as usize;
+    let rest = usize::try_from(file.size()?.saturating_sub(offset)).unwrap_or(usize::MAX);
+    let want = ottla_layout::align_up(size.min(rest) as u64) as usize;
     buffer.resize_for_read(size + want);
     let bytes = buffer.as_mut();
-    let found = if left == 0 { 0 } else { file.read_at(&mut bytes[size..], offset)? };
+    let found = if rest == 0 { 0 } else { file.read_at(&mut bytes[size..], offset)? };
     Ok(Piece { buffer, found })
 }
 
@@ -223,7 +227,7 @@ mod tests {
     use crate::MemoryMedium;
     use crate::medium::Medium;
 
-    /// A file of so many bytes, each of which tells its block.
+    /// A file of `len` bytes; each byte is the number of its block modulo 251.
     fn file(len: usize) -> (Arc<dyn MediumFile>, Vec<u8>) {
         let bytes: Vec<u8> = (0..len).map(|at| (at / 4096 % 251) as u8).collect();
         let file = MemoryMedium::new().create("segment-000000000000").unwrap();
@@ -235,7 +239,7 @@ mod tests {
     fn groups_of_any_size_lie_in_one_piece_in_any_order() {
         let (file, bytes) = file((9 << 20) + 100);
         for threads in [false, true] {
-            let mut window = Window::over(Arc::clone(&file), Pool::new(1 << 24), threads);
+            let mut window = FileWindow::over(Arc::clone(&file), Pool::new(1 << 24), threads);
             let mut offset = 4096;
             for len in [64, 4096, 3 << 19, 2 << 20, 64, 5 << 20, 100, 1 << 20].into_iter().cycle().take(40) {
                 let end = (offset + len).min(bytes.len());

@@ -1,94 +1,50 @@
-//! The segments of a log as files: which exist, which wait as spares, and open handles.
+//! The segments of a log as files: which exist, and a bounded number of open handles.
+//!
+//! ```text
+//!               prepare: space, header, durable name                retire
+//!   new file ─────────────────────────▶ live ─────────────────────────────▶ spare (at most 2) or removed
+//!      ▲                                  ▲                                    │
+//!      │ no spare and no leftover         └──────────── prepare ───────────────┤
+//!   leftover: a segment file behind the end of the log, from an interrupted   ◀┘ renamed by prepare
+//!   prepare or an earlier run; the next prepare of its number uses it
+//! ```
 
 use crate::buffer::Pool;
-use crate::medium::{Medium, MediumFile};
-use crate::runs::RunFiles;
+use crate::medium::{Medium, MediumFile, not_found};
+use crate::names::{Listing, segment_name, spare_name};
 use ottla_layout::{BLOCK, Identity, SegmentHeader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Freed segments that are kept for the next use.
+/// Freed segments whose files are kept for the next segments.
 const SPARES: usize = 2;
 /// Bytes that new segments leave free, for snapshots that grow; at most a segment.
 const MARGIN: u64 = 16 << 20;
 /// Open handles that are kept.
 const HANDLES: usize = 128;
 
-pub(crate) const IDENTITY: &str = "identity";
-
-pub(crate) fn segment_name(number: u64) -> String {
-    format!("segment-{number:012}")
-}
-
-fn spare_name(number: u64) -> String {
-    format!("spare-{number:012}")
-}
-
-pub(crate) fn snapshot_name(position: u64) -> String {
-    format!("snapshot-{position:020}")
-}
-
-pub(crate) fn temporary(name: &str) -> String {
-    format!("{name}.tmp")
-}
-
-/// The names in a data folder, sorted by what they are.
-#[derive(Debug, Default)]
-pub(crate) struct Listing {
-    pub(crate) segments: BTreeSet<u64>,
-    pub(crate) spares: BTreeSet<u64>,
-    pub(crate) snapshots: BTreeSet<u64>,
-    pub(crate) runs: BTreeSet<u64>,
-    pub(crate) temporary: Vec<String>,
-    pub(crate) identity: bool,
-}
-
-impl Listing {
-    pub(crate) fn of(names: Vec<String>) -> Listing {
-        let mut listing = Listing::default();
-        for name in names {
-            let number = |prefix| name.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
-            if name.ends_with(".tmp") {
-                listing.temporary.push(name);
-            } else if name == IDENTITY {
-                listing.identity = true;
-            } else if let Some(found) = number("segment-") {
-                listing.segments.insert(found);
-            } else if let Some(found) = number("spare-") {
-                listing.spares.insert(found);
-            } else if let Some(found) = number("snapshot-") {
-                listing.snapshots.insert(found);
-            } else if let Some(found) = number("run-") {
-                listing.runs.insert(found);
-            }
-        }
-        listing
-    }
-}
-
-/// The files of a log.
-pub(crate) struct Files {
+/// The segment files of a log.
+pub(crate) struct SegmentFiles {
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) identity: Identity,
-    pub(crate) runs: Arc<RunFiles>,
-    table: Mutex<Table>,
-    /// Bytes of the newest snapshot.
-    snapshot_size: AtomicU64,
+    table: Mutex<SegmentTable>,
+    /// Bytes that new segments leave free for the next snapshot.
+    kept_free: AtomicU64,
 }
 
 #[derive(Default)]
-struct Table {
+struct SegmentTable {
     /// Segments in use, with their handles if they are open.
     live: BTreeMap<u64, Option<Arc<dyn MediumFile>>>,
-    /// Segment files behind the end of the log: prepared by an earlier run or only half prepared.
+    /// Segment files behind the end of the log: prepared by an earlier process, or partly prepared.
     leftover: BTreeSet<u64>,
     /// Numbers in the names of spares.
     spares: BTreeSet<u64>,
 }
 
-impl Table {
+impl SegmentTable {
     fn keep(&mut self, number: u64, file: &Arc<dyn MediumFile>) {
         if let Some(slot) = self.live.get_mut(&number) {
             *slot = Some(Arc::clone(file));
@@ -102,18 +58,17 @@ impl Table {
     }
 }
 
-impl Files {
-    pub(crate) fn new(medium: Arc<dyn Medium>, identity: Identity, listing: &Listing) -> Files {
-        let table = Table {
+impl SegmentFiles {
+    pub(crate) fn new(medium: Arc<dyn Medium>, identity: Identity, listing: &Listing) -> SegmentFiles {
+        let table = SegmentTable {
             live: listing.segments.iter().map(|number| (*number, None)).collect(),
             leftover: BTreeSet::new(),
             spares: listing.spares.clone(),
         };
-        let runs = Arc::new(RunFiles::new(Arc::clone(&medium), identity, &listing.runs));
-        Files { medium, identity, runs, table: Mutex::new(table), snapshot_size: AtomicU64::new(0) }
+        SegmentFiles { medium, identity, table: Mutex::new(table), kept_free: AtomicU64::new(0) }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, SegmentTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +85,7 @@ impl Files {
     pub(crate) fn segment(&self, number: u64) -> io::Result<Arc<dyn MediumFile>> {
         let name = segment_name(number);
         match self.table().live.get(&number) {
-            None => return Err(crate::memory::not_found(&name)),
+            None => return Err(not_found(&name)),
             Some(Some(open)) => return Ok(Arc::clone(open)),
             Some(None) => {}
         }
@@ -139,15 +94,15 @@ impl Files {
         Ok(file)
     }
 
-    /// Declares every segment from `number` on unused. They serve for the next ones.
+    /// Takes every segment from `number` on out of use. The next segments with these numbers use the files.
     pub(crate) fn set_aside_from(&self, number: u64) {
         let mut table = self.table();
         let unused = table.live.split_off(&number);
         table.leftover.extend(unused.into_keys());
     }
 
-    /// Puts segment `number` into use: a file with room for all of it, a header, and a durable name. Returns its size so far.
-    /// After an error it can be tried again.
+    /// Puts segment `number` into use: a file with space for all of it, a header, and a durable name. Returns the size of the file
+    /// so far. After an error the call can be repeated.
     pub(crate) fn prepare(&self, number: u64, epoch: u32) -> io::Result<u64> {
         let file = self.claim(number)?;
         let geometry = self.identity.geometry;
@@ -166,7 +121,7 @@ impl Files {
         Ok(size)
     }
 
-    /// A file by the name of segment `number`: a leftover, a spare, or a new one.
+    /// A file with the name of segment `number`: a leftover, a spare, or a new one.
     fn claim(&self, number: u64) -> io::Result<Arc<dyn MediumFile>> {
         let name = segment_name(number);
         let (leftover, spare) = {
@@ -177,7 +132,7 @@ impl Files {
             return self.medium.open(&name);
         }
         let Some(spare) = spare else {
-            self.check_room()?;
+            self.check_space()?;
             let file = self.medium.create(&name)?;
             self.table().leftover.insert(number);
             return Ok(file);
@@ -190,14 +145,14 @@ impl Files {
         self.medium.open(&name)
     }
 
-    /// Bytes that must be free for a new segment. It may not take the last room: without a snapshot no segment can be freed.
-    pub(crate) fn room_for_segment(&self) -> u64 {
+    /// Bytes that must be free for a new segment. It may not take the last space: without a snapshot no segment can be freed.
+    pub(crate) fn space_for_segment(&self) -> u64 {
         let segment = self.identity.geometry.segment_size();
-        segment + segment.min(MARGIN) + 2 * self.snapshot_size.load(Ordering::Relaxed)
+        segment + segment.min(MARGIN) + self.kept_free.load(Ordering::Relaxed)
     }
 
-    fn check_room(&self) -> io::Result<()> {
-        let (free, wanted) = (self.medium.free_space()?, self.room_for_segment());
+    fn check_space(&self) -> io::Result<()> {
+        let (free, wanted) = (self.medium.free_space()?, self.space_for_segment());
         if free >= wanted {
             return Ok(());
         }
@@ -205,12 +160,12 @@ impl Files {
         Err(io::Error::new(io::ErrorKind::StorageFull, why))
     }
 
-    /// Tells how large snapshots are.
-    pub(crate) fn set_snapshot_size(&self, bytes: u64) {
-        self.snapshot_size.store(bytes, Ordering::Relaxed);
+    /// Sets how many bytes new segments leave free for the next snapshot.
+    pub(crate) fn keep_free(&self, bytes: u64) {
+        self.kept_free.store(bytes, Ordering::Relaxed);
     }
 
-    /// Takes a segment out of use: it becomes a spare, or goes if there are enough.
+    /// Takes a segment out of use: its file becomes a spare, or is removed if there are enough.
     pub(crate) fn retire(&self, number: u64) -> io::Result<()> {
         let mut table = self.table();
         if table.live.remove(&number).is_none() && !table.leftover.remove(&number) {
@@ -241,10 +196,10 @@ mod tests {
     use crate::MemoryMedium;
     use ottla_layout::Geometry;
 
-    fn files(medium: &MemoryMedium) -> Files {
+    fn files(medium: &MemoryMedium) -> SegmentFiles {
         let identity = Identity { log_id: 1, shard: 0, geometry: Geometry::new(64 << 10).unwrap() };
         let listing = Listing::of(medium.list().unwrap());
-        Files::new(Arc::new(medium.clone()), identity, &listing)
+        SegmentFiles::new(Arc::new(medium.clone()), identity, &listing)
     }
 
     #[test]
@@ -277,26 +232,5 @@ mod tests {
         }
         let open = files.table().live.values().filter(|slot| slot.is_some()).count();
         assert_eq!(open, HANDLES);
-    }
-
-    #[test]
-    fn names_are_told_apart() {
-        let names = [
-            "segment-000000000003",
-            "spare-2",
-            "snapshot-00000000000000000077",
-            "identity",
-            "snapshot-1.tmp",
-            "run-000000000007",
-            "run-000000000008.tmp",
-            "lock",
-        ];
-        let listing = Listing::of(names.map(str::to_owned).to_vec());
-        assert_eq!(listing.segments, BTreeSet::from([3]));
-        assert_eq!(listing.spares, BTreeSet::from([2]));
-        assert_eq!(listing.snapshots, BTreeSet::from([77]));
-        assert_eq!(listing.runs, BTreeSet::from([7]));
-        assert_eq!(listing.temporary, ["snapshot-1.tmp", "run-000000000008.tmp"]);
-        assert!(listing.identity);
     }
 }

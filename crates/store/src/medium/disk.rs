@@ -1,7 +1,7 @@
 //! A folder on a disk, through the standard library: O_DIRECT where the file system allows it, and one process at a time.
 
+use super::{Medium, MediumFile};
 use crate::error::OpenError;
-use crate::medium::{Medium, MediumFile};
 use ottla_layout::BLOCK;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read};
@@ -123,6 +123,30 @@ fn open_direct(_path: &Path) -> io::Result<File> {
     Err(ErrorKind::Unsupported.into())
 }
 
+#[cfg(target_os = "linux")]
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The file system cannot do it in one step.
+        Err(Errno::INVAL | Errno::NOSYS) => rename_if_absent(from, to),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    rename_if_absent(from, to)
+}
+
+/// The lock on the folder keeps other processes from making the file between the two steps.
+fn rename_if_absent(from: &Path, to: &Path) -> io::Result<()> {
+    match to.try_exists()? {
+        true => Err(ErrorKind::AlreadyExists.into()),
+        false => std::fs::rename(from, to),
+    }
+}
+
 impl Medium for DiskMedium {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
@@ -149,6 +173,10 @@ impl Medium for DiskMedium {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         std::fs::rename(self.folder.join(from), self.folder.join(to))
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        rename_new(&self.folder.join(from), &self.folder.join(to))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

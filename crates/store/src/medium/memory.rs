@@ -1,6 +1,6 @@
-//! A medium in memory: the same log without files. It forgets everything when it is dropped, and knows no crash.
+//! A medium in memory. Its files are lost when it is dropped, and it does not simulate crashes (see [`crate::testing`] for that).
 
-use crate::medium::{Medium, MediumFile};
+use super::{Medium, MediumFile, not_found};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -24,10 +24,6 @@ impl MemoryMedium {
     }
 }
 
-pub(crate) fn not_found(name: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, format!("{name} does not exist"))
-}
-
 impl Medium for MemoryMedium {
     fn list(&self) -> io::Result<Vec<String>> {
         Ok(self.with(|files| files.keys().cloned().collect()))
@@ -46,6 +42,17 @@ impl Medium for MemoryMedium {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.with(|files| {
+            let file = files.remove(from).ok_or_else(|| not_found(from))?;
+            files.insert(to.to_owned(), file);
+            Ok(())
+        })
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        self.with(|files| {
+            if files.contains_key(to) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
             let file = files.remove(from).ok_or_else(|| not_found(from))?;
             files.insert(to.to_owned(), file);
             Ok(())
