@@ -71,7 +71,7 @@ use crate::randomness::NoRandomness;
 use crate::session::Session;
 use authorization::Check::{Any, Cluster, Later, Named, When};
 use authorization::{Check, NamesGroups, NamesTopics, NamesTransactionalIds};
-use dispatch::Row;
+use dispatch::ApiRow;
 use ottla_core::partition::Isolation;
 use ottla_wire::{ApiKey, Request, Response, Versions, messages};
 use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ pub(crate) trait Api: Request<Response: Send> + Send + 'static {
 macro_rules! apis {
     ($($file:ident $request:ident $repeat:ident $order:ident $mute:ident [$($check:expr),*];)*) => {
         /// The APIs that are served, in the order of their numbers.
-        const APIS: &[Row] = &[$(Row::of::<messages::$request>()),*];
+        const APIS: &[ApiRow] = &[$(ApiRow::of::<messages::$request>()),*];
 
         $(impl Api for messages::$request {
             const REPEAT: Repeat = Repeat::$repeat;
@@ -263,7 +263,12 @@ apis! {
 ///
 /// ApiVersions shows clients the same range, except for Produce (T-08).
 pub fn served_versions(key: ApiKey) -> Option<Versions> {
-    APIS.iter().find(|api| api.key == key).map(Row::served)
+    APIS.iter().find(|api| api.key == key).map(ApiRow::served)
+}
+
+/// The APIs and versions that ApiVersions shows.
+fn advertised() -> impl Iterator<Item = (ApiKey, Versions)> {
+    APIS.iter().map(|api| (api.key, api.advertised()))
 }
 
 /// Separates the items whose name occurs once from the names that occur more often.

@@ -26,9 +26,9 @@ pub struct Context {
     pub(crate) reader: LogReader,
     pub(crate) fetch_sessions: FetchSessions,
     /// The memory budget of requests.
-    pub(crate) requests: Arc<RequestBudget>,
+    pub(crate) request_budget: Arc<RequestBudget>,
     /// The memory budget of responses.
-    pub(crate) answers: ResponseBudget,
+    pub(crate) response_budget: ResponseBudget,
     pub(crate) limits: Limits,
     pub(crate) node_id: i32,
     pub(crate) cluster_id: Text,
@@ -96,8 +96,8 @@ impl Context {
         let ContextOptions { advertised, data_folder, limits, trace, randomness } = options;
         Ok(Context {
             fetch_sessions: FetchSessions::new(randomness.clone()),
-            requests: RequestBudget::of(&limits, Some(reader.clone())),
-            answers: ResponseBudget::new(limits.max_response_bytes),
+            request_budget: RequestBudget::of(&limits, Some(reader.clone())),
+            response_budget: ResponseBudget::new(limits.max_response_bytes),
             host,
             reader,
             limits,
@@ -142,10 +142,10 @@ impl Context {
     /// The bytes that requests and responses hold now, and their limits.
     pub fn memory(&self) -> Memory {
         Memory {
-            requests_held: self.requests.held() as u64,
-            requests_limit: self.requests.total() as u64,
-            answers_held: self.answers.held(),
-            answers_limit: self.answers.total(),
+            requests_held: self.request_budget.held() as u64,
+            requests_limit: self.request_budget.total() as u64,
+            answers_held: self.response_budget.held(),
+            answers_limit: self.response_budget.total(),
         }
     }
 

@@ -166,7 +166,8 @@ impl Metrics {
             LogRecord::Catalog(CatalogRecord::TopicDeleted(deleted)) => {
                 self.topics.write().unwrap_or_else(PoisonError::into_inner).remove(&deleted.id);
             }
-            _ => {}
+            LogRecord::Partitions(_) | LogRecord::Transactions(_) | LogRecord::Catalog(_) => {}
+            LogRecord::Groups(_) | LogRecord::Offsets(_) | LogRecord::SnapshotReached(_) => {}
         }
     }
 

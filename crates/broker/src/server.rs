@@ -28,7 +28,7 @@ impl Server {
     pub fn bind(listener: TcpListener, context: Context) -> io::Result<Server> {
         let context = Arc::new(context);
         let dispatch = Arc::new(Dispatch::new(Arc::clone(&context)));
-        let (limits, budget) = (context.limits.clone(), Arc::clone(&context.requests));
+        let (limits, budget) = (context.limits.clone(), Arc::clone(&context.request_budget));
         let listener = ListenerTask::start(listener, dispatch, limits, budget)?;
         Ok(Server { context, listener })
     }

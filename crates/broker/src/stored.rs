@@ -37,7 +37,7 @@ pub(crate) struct StoredBatches {
 pub(crate) async fn read_plan(reader: &LogReader, plan: &ReadPlan) -> io::Result<StoredBatches> {
     let in_memory: Vec<Option<Bytes>> = plan.sources.iter().map(|source| recent(reader, source)).collect();
     let blocks = in_memory.iter().any(Option::is_none) && !reader.is_driven();
-    let reading = || Reading::new(reader.clone(), plan);
+    let reading = || PlanReader::new(reader.clone(), plan);
     if !blocks {
         return reading().all(&in_memory, ReadMode::Blocking);
     }
@@ -76,7 +76,7 @@ pub(crate) async fn find_time(reader: &LogReader, source: Source, time: Millis) 
 }
 
 /// Reads a plan, source after source.
-struct Reading {
+struct PlanReader {
     reader: LogReader,
     sources: Vec<Source>,
     max_bytes: u64,
@@ -84,10 +84,10 @@ struct Reading {
     stored: StoredBatches,
 }
 
-impl Reading {
-    fn new(reader: LogReader, plan: &ReadPlan) -> Reading {
+impl PlanReader {
+    fn new(reader: LogReader, plan: &ReadPlan) -> PlanReader {
         let ReadPlan { max_bytes, first_whole, .. } = *plan;
-        Reading {
+        PlanReader {
             reader,
             sources: plan.sources.clone(),
             max_bytes,

@@ -1,13 +1,12 @@
 //! ApiVersions 0-5: the APIs that are served, and the features of the cluster.
 //! Left out: group.version, share.version and streams.version, which say that the newer group protocols are served.
 
-use super::APIS;
-use super::dispatch::Row;
+use super::advertised;
 use crate::context::Context;
 use crate::session::Session;
 use ottla_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use ottla_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
-use ottla_wire::{ApiKey, ErrorCode, Text};
+use ottla_wire::{ApiKey, ErrorCode, Text, Versions};
 
 /// A feature (KIP-584): the supported range, and the finalized level.
 struct Feature {
@@ -40,7 +39,7 @@ pub(crate) async fn answer(
 
 /// The response to a version that is not served: in version 0, with the versions of this API only (KIP-511).
 pub(crate) fn unknown_version() -> ApiVersionsResponse {
-    let own = APIS.iter().filter(|api| api.key == ApiKey::API_VERSIONS);
+    let own = advertised().filter(|(key, _)| *key == ApiKey::API_VERSIONS);
     ApiVersionsResponse {
         error_code: ErrorCode::UNSUPPORTED_VERSION.0,
         api_keys: own.map(row).collect(),
@@ -71,19 +70,13 @@ fn is_software_name(name: &str) -> bool {
         && bytes.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.'))
 }
 
-fn row(api: &Row) -> ApiVersion {
-    let versions = api.advertised();
-    ApiVersion {
-        api_key: api.key.0,
-        min_version: versions.min,
-        max_version: versions.max,
-        ..Default::default()
-    }
+fn row((key, versions): (ApiKey, Versions)) -> ApiVersion {
+    ApiVersion { api_key: key.0, min_version: versions.min, max_version: versions.max, ..Default::default() }
 }
 
 fn served(version: i16) -> ApiVersionsResponse {
     ApiVersionsResponse {
-        api_keys: APIS.iter().map(row).collect(),
+        api_keys: advertised().map(row).collect(),
         supported_features: supported(version),
         finalized_features_epoch: FEATURES_EPOCH,
         finalized_features: FEATURES.iter().map(finalized).collect(),

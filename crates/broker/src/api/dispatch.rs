@@ -22,19 +22,19 @@ const MOST_MEMORY: usize = 4 << 20;
 const PREFIX: u64 = 4;
 
 /// An API that is served.
-pub(super) struct Row {
+pub(super) struct ApiRow {
     pub(super) key: ApiKey,
     repeat: Repeat,
     order: Order,
     begin: fn(Call, Reader) -> Result<ReplyFuture, DecodeError>,
 }
 
-impl Row {
-    pub(super) const fn of<A: Api>() -> Row {
-        Row { key: A::KEY, repeat: A::REPEAT, order: A::ORDER, begin: begin::<A> }
+impl ApiRow {
+    pub(super) const fn of<A: Api>() -> ApiRow {
+        ApiRow { key: A::KEY, repeat: A::REPEAT, order: A::ORDER, begin: begin::<A> }
     }
 
-    fn find(key: ApiKey) -> Option<&'static Row> {
+    fn find(key: ApiKey) -> Option<&'static ApiRow> {
         APIS.iter().find(|api| api.key == key)
     }
 
@@ -166,8 +166,8 @@ fn log_line(session: &Session, key: ApiKey, version: i16, why: impl std::fmt::Di
     format!("client {:?}, {key} version {version}: {why}", session.client_id)
 }
 
-fn row(head: &[u8]) -> Option<&'static Row> {
-    head.first_chunk().and_then(|key| Row::find(ApiKey(i16::from_be_bytes(*key))))
+fn row(head: &[u8]) -> Option<&'static ApiRow> {
+    head.first_chunk().and_then(|key| ApiRow::find(ApiKey(i16::from_be_bytes(*key))))
 }
 
 /// Answers the requests of connections with the APIs of the table.
@@ -241,15 +241,15 @@ impl Dispatch {
     async fn charge(&self, reply: Reply, repeated: Option<(Arc<Session>, Bytes, usize)>) -> Reply {
         let Reply::Send(chunks, None) = reply else { return reply };
         let size = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        if let Some(charge) = self.0.answers.try_charge(size) {
+        if let Some(charge) = self.0.response_budget.try_charge(size) {
             return Reply::Send(chunks, Some(charge));
         }
         let Some((mut session, frame, memory)) = repeated else {
-            let charge = self.0.answers.charge(size).await;
+            let charge = self.0.response_budget.charge(size).await;
             return Reply::Send(chunks, Some(charge));
         };
         drop(chunks);
-        let charge = self.0.answers.charge(size).await;
+        let charge = self.0.response_budget.charge(size).await;
         match self.decode(&mut session, frame, memory, None) {
             Ok(again) => match again.await {
                 Reply::Send(chunks, None) => Reply::Send(chunks, Some(charge)),
@@ -271,7 +271,7 @@ impl Dispatch {
         let (header, body) = frame::read_request_header(&frame).map_err(bad)?;
         let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
         Session::set_client_id(session, client_id.as_ref());
-        let Some(row) = Row::find(key) else {
+        let Some(row) = ApiRow::find(key) else {
             let why = "byte 4, field RequestApiKey: this API is not served";
             return Err(BeginError::Malformed(log_line(session, key, version, why)));
         };

@@ -54,11 +54,11 @@ async fn respond(
             let code = session_code(error);
             ctx.refused("", code, &Reason(None, "the fetch session is not as the request expects it"));
             let refused = FetchResponse { error_code: code.0, ..Default::default() };
-            return Ok((refused, ctx.answers.charge(0).await));
+            return Ok((refused, ctx.response_budget.charge(0).await));
         }
     };
     let reads = Arc::new(reads);
-    let reader = RecordReader { host: &ctx.host, log: &ctx.reader, budget: &ctx.answers };
+    let reader = RecordReader { host: &ctx.host, log: &ctx.reader, budget: &ctx.response_budget };
     let (results, charge) = reader.read(&reads, bounds, Instant::now() + max_wait).await?;
     let rows = reads.iter().zip(results).map(|(read, result)| row(ctx, read, result, bounds.isolation));
     let rows: Vec<PartitionData> = rows.collect();

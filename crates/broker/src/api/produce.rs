@@ -11,7 +11,7 @@ use crate::api::{AnswerError, Outcome};
 use crate::context::{Context, to_topic_id};
 use crate::host::{BatchRule, LiveSettings, NoRoom, ProduceOutcome};
 use crate::session::Session;
-use check::{CheckedBatch, RecordSummary, Refusal, SuspectRecords, TopicViolation};
+use check::{BatchRefusal, CheckedBatch, RecordSummary, SuspectRecords, TopicViolation};
 use ottla_core::Refused;
 use ottla_core::catalog::TopicRef;
 use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
@@ -71,7 +71,7 @@ async fn respond(
     });
     let mut responses = Vec::with_capacity(topics.len());
     for topic in topics {
-        let part = |(index, result): (i32, Result<Appended, Refusal>)| match result {
+        let part = |(index, result): (i32, Result<Appended, BatchRefusal>)| match result {
             Ok(appended) => done(index, appended),
             Err(refusal) => {
                 ctx.refused(Partition(&topic.name, topic.topic_id, index), refusal.code, &refusal);
@@ -108,7 +108,7 @@ enum Slot {
     /// Its batch is submitted to the core.
     Submitted(i32, RecordSummary, SuspectRecords),
     /// Its batch is refused by a check.
-    Refused(i32, Refusal),
+    Refused(i32, BatchRefusal),
 }
 
 /// What the checks need of a request.
@@ -167,7 +167,7 @@ impl BatchChecks {
         }
         if self.transactional_id.is_none() && batches.iter().any(|batch| batch.summary.transactional) {
             // T-60: nothing of such a request is appended.
-            let denied = || Refusal {
+            let denied = || BatchRefusal {
                 reason: Some(Box::new(Reason(
                     Some("T-60"),
                     "a transactional batch without a transactional id",
@@ -187,15 +187,15 @@ impl BatchChecks {
         records: Option<&ottla_wire::Records>,
         rule: &BatchRule,
         now: Millis,
-    ) -> Result<CheckedBatch, Refusal> {
+    ) -> Result<CheckedBatch, BatchRefusal> {
         if self.bad_acks {
             let reason = Box::new(Reason(Some("T-50"), "acks must be 0, 1 or -1"));
-            return Err(Refusal { reason: Some(reason), ..ErrorCode::INVALID_REQUIRED_ACKS.into() });
+            return Err(BatchRefusal { reason: Some(reason), ..ErrorCode::INVALID_REQUIRED_ACKS.into() });
         }
         let checked = check::check(records, self.version, rule, now)?;
         if checked.payload.len() as u64 > self.largest {
             let why = format!("the batch is larger than the log can hold, which is {} bytes", self.largest);
-            return Err(Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why));
+            return Err(BatchRefusal::new(ErrorCode::MESSAGE_TOO_LARGE, why));
         }
         Ok(checked)
     }
@@ -212,7 +212,7 @@ impl BatchChecks {
         &self,
         ctx: &Context,
         batches: Vec<ProduceBatch>,
-    ) -> Result<(Vec<Result<Appended, Refusal>>, i32), AnswerError> {
+    ) -> Result<(Vec<Result<Appended, BatchRefusal>>, i32), AnswerError> {
         let count = batches.len();
         if count == 0 {
             return Ok((Vec::new(), 0));
@@ -221,9 +221,9 @@ impl BatchChecks {
         let check = if self.version >= 12 { TransactionCheck::Add } else { TransactionCheck::Verify };
         let produce = Produce { transactional_id, check, batches };
         let Ok(ProduceOutcome { results, mute }) = ctx.host.produce(produce).await? else {
-            let full = || Refusal {
+            let full = || BatchRefusal {
                 reason: Some(Box::new(Reason(None, NoRoom))),
-                ..Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, NoRoom)
+                ..BatchRefusal::new(ErrorCode::KAFKA_STORAGE_ERROR, NoRoom)
             };
             return Ok(((0..count).map(|_| Err(full())).collect(), 0));
         };
@@ -232,18 +232,21 @@ impl BatchChecks {
     }
 
     /// The refusal of the core with Kafka's error code (T-220).
-    fn explain(&self, refused: Refused<ProduceError>) -> Refusal {
-        Refusal { reason: Some(Box::new(refused)), ..self.coded(refused.error) }
+    fn explain(&self, refused: Refused<ProduceError>) -> BatchRefusal {
+        BatchRefusal { reason: Some(Box::new(refused)), ..self.coded(refused.error) }
     }
 
-    fn coded(&self, error: ProduceError) -> Refusal {
+    fn coded(&self, error: ProduceError) -> BatchRefusal {
         let code = match error {
             ProduceError::UnknownTopic if self.version >= 13 => ErrorCode::UNKNOWN_TOPIC_ID,
             ProduceError::UnknownTopic | ProduceError::UnknownPartition => {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
             }
             ProduceError::RepeatedPartition => {
-                return Refusal::new(ErrorCode::INVALID_REQUEST, "the partition occurs twice in the request");
+                return BatchRefusal::new(
+                    ErrorCode::INVALID_REQUEST,
+                    "the partition occurs twice in the request",
+                );
             }
             ProduceError::NoTransactionalId => ErrorCode::INVALID_REQUEST,
             ProduceError::SeveralProducers | ProduceError::UnknownProducer => {
@@ -252,28 +255,35 @@ impl BatchChecks {
             ProduceError::StaleEpoch => ErrorCode::INVALID_PRODUCER_EPOCH,
             ProduceError::NotInTransaction if self.version >= 11 => ErrorCode::TRANSACTION_ABORTABLE,
             ProduceError::NotInTransaction => {
-                return Refusal::new(ErrorCode::INVALID_TXN_STATE, "the partition is not in a transaction");
+                return BatchRefusal::new(
+                    ErrorCode::INVALID_TXN_STATE,
+                    "the partition is not in a transaction",
+                );
             }
             ProduceError::OutsideTransaction => ErrorCode::INVALID_TXN_STATE,
             ProduceError::OutOfOrder => ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
             ProduceError::TooLarge { most } => {
                 let why = format!("the batch is larger than max.message.bytes, which is {most}");
-                return Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why);
+                return BatchRefusal::new(ErrorCode::MESSAGE_TOO_LARGE, why);
             }
             ProduceError::BadTimestamp { least, most } => {
                 let why = "a timestamp is further from the broker's clock than the topic allows";
-                return Refusal::at(TopicViolation::Time { least, most }, ErrorCode::INVALID_TIMESTAMP, why);
+                return BatchRefusal::at(
+                    TopicViolation::Time { least, most },
+                    ErrorCode::INVALID_TIMESTAMP,
+                    why,
+                );
             }
             ProduceError::NotItsTime => {
                 let why =
                     "the batch says that its timestamps are of the append, which is the broker's to say";
-                return Refusal::at(TopicViolation::All, ErrorCode::INVALID_TIMESTAMP, why);
+                return BatchRefusal::at(TopicViolation::All, ErrorCode::INVALID_TIMESTAMP, why);
             }
             ProduceError::NeedsKeys => {
                 let why = "the topic is compacted, so every record needs a key";
-                return Refusal::at(TopicViolation::Key, ErrorCode::INVALID_RECORD, why);
+                return BatchRefusal::at(TopicViolation::Key, ErrorCode::INVALID_RECORD, why);
             }
-            ProduceError::Invalid(why) => return Refusal::new(ErrorCode::INVALID_RECORD, why),
+            ProduceError::Invalid(why) => return BatchRefusal::new(ErrorCode::INVALID_RECORD, why),
         };
         code.into()
     }
@@ -289,7 +299,7 @@ fn done(index: i32, appended: Appended) -> PartitionProduceResponse {
     }
 }
 
-fn refused(index: i32, refusal: Refusal) -> PartitionProduceResponse {
+fn refused(index: i32, refusal: BatchRefusal) -> PartitionProduceResponse {
     let error = |(batch_index, why): (i32, String)| BatchIndexAndErrorMessage {
         batch_index,
         batch_index_error_message: Some(why.into()),

@@ -69,7 +69,7 @@ impl CloseReason {
     }
 }
 
-type Reading<R> = Pin<Box<dyn Future<Output = (RequestReader<R>, Result<NextRequest, ReadError>)> + Send>>;
+type ReadFuture<R> = Pin<Box<dyn Future<Output = (RequestReader<R>, Result<NextRequest, ReadError>)> + Send>>;
 
 /// What the reading half does.
 enum ReadState<R> {
@@ -78,7 +78,7 @@ enum ReadState<R> {
     /// It has the first bytes of a large request and does not read on before that request may begin.
     Large(RequestReader<R>, Bytes),
     /// It reads.
-    Reading(Reading<R>),
+    Reading(ReadFuture<R>),
     /// The client has closed its side.
     Ended,
 }

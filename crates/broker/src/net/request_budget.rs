@@ -38,16 +38,16 @@ struct Common {
 }
 
 /// Counts a waiting request, until dropped.
-struct WaitCount<'a>(&'a Common);
+struct RequestWait<'a>(&'a Common);
 
-impl WaitCount<'_> {
-    fn new(common: &Common) -> WaitCount<'_> {
+impl RequestWait<'_> {
+    fn new(common: &Common) -> RequestWait<'_> {
         common.waiting.fetch_add(1, Relaxed);
-        WaitCount(common)
+        RequestWait(common)
     }
 }
 
-impl Drop for WaitCount<'_> {
+impl Drop for RequestWait<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Relaxed);
     }
@@ -78,7 +78,7 @@ impl RequestBudget {
 
     /// Pays for the first bytes of a request. Waits until they are available.
     pub(crate) async fn admit(&self, charge: &mut RequestCharge, bytes: usize) {
-        let _waiting = WaitCount::new(&self.common);
+        let _waiting = RequestWait::new(&self.common);
         loop {
             // Registered before the attempt, so that bytes returned after the attempt wake this task.
             let freed = self.common.freed.notified();
@@ -101,7 +101,7 @@ impl RequestBudget {
             return;
         }
         let fair = charge.paid() + bytes;
-        let _waiting = WaitCount::new(&self.common);
+        let _waiting = RequestWait::new(&self.common);
         loop {
             let freed = self.common.freed.notified();
             if charge.pay(&self.common, bytes, |left| fair <= left / SHARE) {

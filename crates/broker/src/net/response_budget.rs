@@ -61,9 +61,9 @@ impl ResponseCharge {
 }
 
 /// Counts a waiting response, until dropped.
-struct WaitCount<'a>(&'a AtomicUsize);
+struct ResponseWait<'a>(&'a AtomicUsize);
 
-impl Drop for WaitCount<'_> {
+impl Drop for ResponseWait<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -98,7 +98,7 @@ impl Part {
 
     async fn charge(&self, bytes: u64) -> ResponseCharge {
         self.waiting.fetch_add(1, Relaxed);
-        let _waiting = WaitCount(&self.waiting);
+        let _waiting = ResponseWait(&self.waiting);
         // The semaphore is never closed, so this is never none.
         let units = Arc::clone(&self.left).acquire_many_owned(self.units(bytes)).await.ok();
         ResponseCharge { units, waiting: Arc::clone(&self.waiting) }

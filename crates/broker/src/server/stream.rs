@@ -44,7 +44,8 @@ impl StreamServer {
     {
         self.served += 1;
         let info = ConnectionInfo { number: self.served, peer };
-        let reader = RequestReader::new(source, Arc::clone(&self.context.requests), Arc::clone(&self.limits));
+        let reader =
+            RequestReader::new(source, Arc::clone(&self.context.request_budget), Arc::clone(&self.limits));
         let dispatch = Arc::new(Dispatch::new(Arc::clone(&self.context)));
         let limits = Arc::clone(&self.limits);
         let connection = Connection::new(dispatch, limits, info, reader, ResponseWriter::new(sink));

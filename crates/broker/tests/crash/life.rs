@@ -71,7 +71,7 @@ impl Ledger {
         check_transactions(found, &self.what);
     }
 
-    /// Names of the kinds of records so far.
+    /// The kinds of the records so far, without the name of their state machine.
     pub(crate) fn kinds(&self) -> BTreeSet<String> {
         let name = |(_, _, record): &(Applied, LogPosition, LogRecord)| {
             format!("{record:?}").split('(').nth(1).unwrap_or_default().to_owned()

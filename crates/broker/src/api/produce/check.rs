@@ -158,7 +158,7 @@ pub(super) enum TopicViolation {
 }
 
 /// Why a batch is refused.
-pub(super) struct Refusal {
+pub(super) struct BatchRefusal {
     pub(super) code: ErrorCode,
     pub(super) why: Option<String>,
     /// The faulty records, each with the reason.
@@ -169,7 +169,7 @@ pub(super) struct Refusal {
     pub(super) reason: Option<Box<dyn ottla_core::Refusal + Send>>,
 }
 
-impl Display for Refusal {
+impl Display for BatchRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.reason, &self.why) {
             (Some(reason), _) => reason.fmt(f),
@@ -179,26 +179,26 @@ impl Display for Refusal {
     }
 }
 
-impl ottla_core::Refusal for Refusal {
+impl ottla_core::Refusal for BatchRefusal {
     fn rule(&self) -> Option<&'static str> {
         // The bytes of a batch are checked in the order of T-40.
         self.reason.as_ref().map_or(Some("T-40"), |reason| reason.rule())
     }
 }
 
-impl Refusal {
-    pub(super) fn new(code: ErrorCode, why: impl ToString) -> Refusal {
-        Refusal { code, why: Some(why.to_string()), records: Vec::new(), fault: None, reason: None }
+impl BatchRefusal {
+    pub(super) fn new(code: ErrorCode, why: impl ToString) -> BatchRefusal {
+        BatchRefusal { code, why: Some(why.to_string()), records: Vec::new(), fault: None, reason: None }
     }
 
     /// A violation of the configuration of a topic.
-    pub(super) fn at(fault: TopicViolation, code: ErrorCode, why: impl ToString) -> Refusal {
-        Refusal { fault: Some(fault), ..Refusal::new(code, why) }
+    pub(super) fn at(fault: TopicViolation, code: ErrorCode, why: impl ToString) -> BatchRefusal {
+        BatchRefusal { fault: Some(fault), ..BatchRefusal::new(code, why) }
     }
 
     /// Names the faulty records, if they violate the topic's configuration. As in Kafka, a faulty timestamp among them decides
     /// the code.
-    pub(super) fn of_records(mut self, walked: &RecordSummary, suspects: &SuspectRecords) -> Refusal {
+    pub(super) fn of_records(mut self, walked: &RecordSummary, suspects: &SuspectRecords) -> BatchRefusal {
         let Some(fault) = self.fault else { return self };
         let (records, times) = suspects.at_fault(fault);
         self.records = records;
@@ -214,14 +214,14 @@ impl Refusal {
     }
 }
 
-impl From<ErrorCode> for Refusal {
-    fn from(code: ErrorCode) -> Refusal {
-        Refusal { code, why: None, records: Vec::new(), fault: None, reason: None }
+impl From<ErrorCode> for BatchRefusal {
+    fn from(code: ErrorCode) -> BatchRefusal {
+        BatchRefusal { code, why: None, records: Vec::new(), fault: None, reason: None }
     }
 }
 
-impl From<BatchError> for Refusal {
-    fn from(error: BatchError) -> Refusal {
+impl From<BatchError> for BatchRefusal {
+    fn from(error: BatchError) -> BatchRefusal {
         let code = match &error {
             BatchError::Short { .. } | BatchError::Length(_) | BatchError::Crc { .. } => {
                 ErrorCode::CORRUPT_MESSAGE
@@ -237,7 +237,7 @@ impl From<BatchError> for Refusal {
         };
         let why = error.to_string();
         let records = record.into_iter().map(|number| (number, why.clone())).collect();
-        Refusal { code, why: Some(why), records, fault: None, reason: None }
+        BatchRefusal { code, why: Some(why), records, fault: None, reason: None }
     }
 }
 
@@ -247,22 +247,26 @@ pub(super) fn check(
     version: i16,
     rule: &BatchRule,
     now: Millis,
-) -> Result<CheckedBatch, Refusal> {
-    let none = || Refusal::new(ErrorCode::INVALID_RECORD, "there is no record batch, and there must be one");
+) -> Result<CheckedBatch, BatchRefusal> {
+    let none =
+        || BatchRefusal::new(ErrorCode::INVALID_RECORD, "there is no record batch, and there must be one");
     let payload = records.filter(|records| !records.is_empty()).ok_or_else(none)?.to_bytes();
     framing(&payload)?;
     let batch = Batch::only(&payload)?;
     let header = batch.header();
     if version < 7 && header.compression() == Ok(Compression::Zstd) {
-        return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 or later"));
+        return Err(BatchRefusal::new(
+            ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
+            "zstd needs version 7 or later",
+        ));
     }
     if header.base_offset != 0 {
         let why = format!("the base offset is {}, and must be 0", header.base_offset);
-        return Err(Refusal::new(ErrorCode::INVALID_RECORD, why));
+        return Err(BatchRefusal::new(ErrorCode::INVALID_RECORD, why));
     }
     if header.producer_id >= 0 && header.producer_epoch < 0 {
         let why = format!("the producer's epoch is {}", header.producer_epoch);
-        return Err(Refusal::new(ErrorCode::INVALID_PRODUCER_EPOCH, why));
+        return Err(BatchRefusal::new(ErrorCode::INVALID_PRODUCER_EPOCH, why));
     }
     let walked = contents(&batch, rule)?;
     let suspects = SuspectRecords::collect(&batch, &walked, rule, now);
@@ -277,26 +281,26 @@ pub(super) fn check(
 }
 
 /// Checks the header and the records. A batch that is too large is refused for its size, whatever else is wrong with it.
-fn contents(batch: &Batch, rule: &BatchRule) -> Result<RecordSummary, Refusal> {
+fn contents(batch: &Batch, rule: &BatchRule) -> Result<RecordSummary, BatchRefusal> {
     let is_too_large = batch.bytes().len() as i64 > rule.max_bytes;
     let judged = batch.validate_header().and_then(|()| walk(batch, rule));
     judged.map_err(|error| match error {
         _ if is_too_large => too_large(rule),
         BatchError::Codec(CodecError::TooLarge { cap, .. }) if cap == rule.max_decompressed => {
             let why = format!("its records have more than max.decompressed.message.bytes, which is {cap}");
-            Refusal::new(ErrorCode::INVALID_RECORD, why)
+            BatchRefusal::new(ErrorCode::INVALID_RECORD, why)
         }
         error => error.into(),
     })
 }
 
-fn too_large(rule: &BatchRule) -> Refusal {
+fn too_large(rule: &BatchRule) -> BatchRefusal {
     let why = format!("the batch is larger than max.message.bytes, which is {}", rule.max_bytes);
-    Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why)
+    BatchRefusal::new(ErrorCode::MESSAGE_TOO_LARGE, why)
 }
 
 /// The batch in the codec of its topic. A batch that is too large stays as it is, and is refused for its size.
-fn in_codec_of_topic(batch: Batch, rule: &BatchRule) -> Result<Batch, Refusal> {
+fn in_codec_of_topic(batch: Batch, rule: &BatchRule) -> Result<Batch, BatchRefusal> {
     let Some((codec, level)) = rule.compression else { return Ok(batch) };
     let most = usize::try_from(rule.max_bytes).unwrap_or(0);
     if batch.header().compression() == Ok(codec) || batch.bytes().len() > most {
@@ -320,24 +324,27 @@ fn with_times(payload: &Bytes, max_timestamp: Millis) -> Bytes {
 
 /// The checks that Kafka makes before it reads a batch. Bytes that end inside the batch are an invalid record. A length or format
 /// that no batch has is a corrupt message.
-fn framing(bytes: &[u8]) -> Result<(), Refusal> {
+fn framing(bytes: &[u8]) -> Result<(), BatchRefusal> {
     const BEFORE_LENGTH: usize = 8;
     const COUNTED_FROM: usize = 12;
     const MAGIC_AT: usize = 16;
     /// The length of an empty record of the oldest format.
     const SHORTEST: i32 = 14;
-    let cut = || Refusal::new(ErrorCode::INVALID_RECORD, "the bytes end before the record batch does");
+    let cut = || BatchRefusal::new(ErrorCode::INVALID_RECORD, "the bytes end before the record batch does");
     let length = bytes.get(BEFORE_LENGTH..).and_then(|rest| rest.first_chunk()).ok_or_else(cut)?;
     let length = i32::from_be_bytes(*length);
     if length < SHORTEST {
-        return Err(Refusal::new(ErrorCode::CORRUPT_MESSAGE, format!("a record batch of length {length}")));
+        return Err(BatchRefusal::new(
+            ErrorCode::CORRUPT_MESSAGE,
+            format!("a record batch of length {length}"),
+        ));
     }
     if bytes.len() - COUNTED_FROM < length as usize {
         return Err(cut());
     }
     match bytes.get(MAGIC_AT) {
         Some(0..=2) => Ok(()),
-        magic => Err(Refusal::new(ErrorCode::CORRUPT_MESSAGE, format!("record format {magic:?}"))),
+        magic => Err(BatchRefusal::new(ErrorCode::CORRUPT_MESSAGE, format!("record format {magic:?}"))),
     }
 }
 
