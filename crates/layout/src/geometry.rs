@@ -1,4 +1,4 @@
-//! Where a position of the endless log lies: which segment, which byte of it.
+//! Maps a position of the log to a segment and an offset in it.
 
 /// Bytes of a block: headers and groups begin and end on multiples of it, so that O_DIRECT writes are possible.
 pub const BLOCK: u64 = 4096;

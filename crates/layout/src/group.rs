@@ -1,4 +1,13 @@
-//! A group: what one write and one sync make durable. Groups are chained by sequence number and checksum.
+//! A group: the entries that one write and one sync make durable. Groups are chained by sequence number and checksum.
+//!
+//! ```text
+//!   header (64 bytes): checksum, magic, position, sequence, durable, checksum of the group before │ length, entry │ … │ padding
+//!
+//!   state, as recovery sees it:
+//!     whole and next in the chain ─▶ replayed
+//!     torn, and nothing behind calls it durable ─▶ cut: a crash interrupted the write, it was never acknowledged
+//!     torn, and a later group calls it durable ─▶ damage: the log is refused
+//! ```
 
 use crate::geometry::align_up;
 use crate::identity::Identity;
@@ -13,18 +22,18 @@ pub const GROUP_HEADER: usize = 64;
 /// Size at which a group is closed, unless a single entry is larger.
 pub const GROUP_CAP: usize = 2 << 20;
 
-/// What a group says of itself.
+/// The header of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupHeader {
     /// The folder's random number.
     pub log_id: u64,
     /// The shard.
     pub shard: u16,
-    /// Counts the times the folder was opened: tells the group from stale ones of an abandoned tail.
+    /// Counts the openings of the folder. Distinguishes the group from stale groups of an abandoned tail.
     pub epoch: u32,
     /// Counts the groups of the log from 1.
     pub sequence: u64,
-    /// Where the group is: tells it from stale ones in a recycled file, and from misplaced writes.
+    /// Position of the group. Distinguishes it from stale groups in a recycled file, and from misplaced writes.
     pub position: u64,
     /// Everything before this position was durable when the group was written.
     pub durable: u64,
@@ -37,7 +46,7 @@ pub struct GroupHeader {
 }
 
 impl GroupHeader {
-    /// Bytes of header and entries.
+    /// Bytes of header and entries, without padding.
     pub fn len(&self) -> u64 {
         GROUP_HEADER as u64 + u64::from(self.payload)
     }

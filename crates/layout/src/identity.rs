@@ -10,7 +10,7 @@ const CHECKSUM: usize = 28;
 /// Bytes of an encoded identity.
 pub const IDENTITY_LEN: usize = 32;
 
-/// What is fixed when a data folder is made.
+/// The properties of a data folder that never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// A random number that ties segments, groups and snapshots to this folder.

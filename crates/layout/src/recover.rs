@@ -14,7 +14,7 @@ use crate::geometry::Geometry;
 use crate::group::{Group, GroupError, GroupHeader};
 use crate::identity::Identity;
 
-/// What is known of the last valid group.
+/// The last valid group of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastGroup {
     /// Its epoch.
@@ -75,7 +75,7 @@ impl Chain {
         Chain { identity, first: identity.geometry.first_group(segment), last: None }
     }
 
-    /// A chain that goes on with the group at `place`, whatever lies between: for whoever reads a log past its damage.
+    /// A chain that continues with the group at `place`, to read a log past its damage.
     pub fn from_place(identity: Identity, place: u64) -> Chain {
         Chain { identity, first: place, last: None }
     }

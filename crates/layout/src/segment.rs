@@ -1,4 +1,4 @@
-//! The header block of a segment. Groups say all of this too: the header is for whoever holds a single file.
+//! The header block of a segment. Groups repeat all of it: the header identifies a file that is looked at alone.
 
 use crate::geometry::BLOCK;
 use crate::identity::Identity;
@@ -11,7 +11,7 @@ const LEN: usize = 48;
 /// Version of the segment header.
 pub const SEGMENT_FORMAT: u16 = 0;
 
-/// What the first block of a segment says.
+/// The header in the first block of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The folder's random number.

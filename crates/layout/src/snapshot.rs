@@ -25,10 +25,10 @@ pub const SNAPSHOT_HEADER: usize = 40;
 pub const CHUNK_HEADER: usize = 32;
 /// Size at which a chunk is closed, unless a single entry is larger.
 pub const CHUNK_CAP: usize = 1 << 20;
-/// The largest chunk that is believed, in bytes of payload.
+/// The largest payload of a chunk that is accepted, in bytes. A longer one is damage.
 pub const CHUNK_LIMIT: usize = 1 << 30;
 
-/// What a snapshot says of itself.
+/// The header of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotHeader {
     /// Version of the format: [`SNAPSHOT_FORMAT`] for one that is to be written.
@@ -181,10 +181,10 @@ fn checksum(position: u64, chunk: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), chunk.get(4..).unwrap_or_default())
 }
 
-/// What a chunk's header announces.
+/// The content of a chunk's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkStep {
-    /// So many bytes of payload follow.
+    /// This many bytes of payload follow.
     Payload(usize),
     /// The snapshot ends here.
     End,
@@ -209,7 +209,7 @@ impl ChunkReader {
         ChunkReader { format: header.format, begin: position, position, index: 0, total: 0 }
     }
 
-    /// Number of the chunk that comes next.
+    /// Number of the next chunk.
     pub fn index(&self) -> u32 {
         self.index
     }

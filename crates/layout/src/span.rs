@@ -2,10 +2,10 @@
 
 use ottla_types::TopicId;
 
-/// What the bytes of a span say.
+/// The value of the bytes of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
-    /// Nothing of their own: the spans in it say it, or nobody does.
+    /// No value of their own: the spans in it have values, or there is none.
     Nothing,
     /// A whole number.
     Number(i128),
@@ -19,32 +19,32 @@ pub enum FieldValue {
     Hex(u64),
     /// Text, behind its length unless it is a mark.
     Text(String),
-    /// So many bytes, at the end of the span.
+    /// This many bytes, at the end of the span.
     Bytes(usize),
-    /// So many elements.
+    /// A list with this many elements.
     Elements(u32),
     /// The id of a topic.
     Topic(TopicId),
 }
 
-/// A span of something that stays.
+/// A named range of the bytes of a header or an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSpan {
-    /// Its name: that of a field.
+    /// Name of the field.
     pub name: &'static str,
-    /// Its place in a list.
+    /// Index in a list, if it is an element.
     pub index: Option<u32>,
-    /// What kind of field it is.
+    /// Type of the field, in a word.
     pub word: &'static str,
-    /// What its bytes say.
+    /// Value of the bytes.
     pub value: FieldValue,
-    /// The first byte, counted from the start of what is explained.
+    /// Offset of the first byte from the start of the explained bytes.
     pub at: usize,
-    /// Its bytes.
+    /// Number of bytes.
     pub size: usize,
-    /// How many spans it lies in.
+    /// Number of spans that contain it.
     pub depth: usize,
-    /// What it means, or an empty text.
+    /// Meaning of the field, or an empty text.
     pub about: &'static str,
 }
 

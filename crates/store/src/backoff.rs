@@ -1,31 +1,31 @@
-//! How work beside the log yields to it: it pauses while the syncs that producers wait for suffer.
+//! I/O backoff: background work pauses while the log's syncs, which producers wait for, are slower than without it.
 
 use crate::stats::HistogramView;
 use std::time::Duration;
 
-/// Syncs that are needed to say something about them.
+/// The fewest syncs from which a conclusion is drawn.
 const ENOUGH: u64 = 64;
 /// The first pause.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// What is known of the log's syncs, and the pause that follows from it.
+/// Derives the pause of background work from the durations of the log's syncs.
 #[derive(Clone, Debug)]
 pub struct IoBackoff {
-    /// What was counted at the last look.
+    /// The counts at the last comparison.
     before: HistogramView,
-    /// What all but the slowest hundredth of syncs took while nothing disturbed them, in nanoseconds.
+    /// The 99th percentile of the syncs without background work, in nanoseconds.
     quiet: Option<u64>,
     pause: Duration,
     longest: Duration,
 }
 
 impl IoBackoff {
-    /// For work that begins later; `syncs` is what was counted so far. No pause will be longer than this.
+    /// A backoff for work that begins later; `syncs` holds the counts so far. No pause is longer than `longest`.
     pub fn new(syncs: HistogramView, longest: Duration) -> IoBackoff {
         IoBackoff { before: syncs, quiet: None, pause: Duration::ZERO, longest }
     }
 
-    /// The work begins: what was counted since the last look was quiet.
+    /// The work begins: the syncs since the last comparison were not disturbed by it.
     pub fn begin(&mut self, syncs: HistogramView) {
         self.quiet = slow(&self.before, &syncs).or(self.quiet);
         self.before = syncs;
@@ -50,7 +50,7 @@ impl IoBackoff {
     }
 }
 
-/// How many values of such ranges were counted between two moments; a range is told by its upper bound.
+/// How many values were counted between two moments in the ranges whose upper bound is `such`.
 fn count(before: &HistogramView, now: &HistogramView, such: impl Fn(u64) -> bool) -> u64 {
     let counts = now.buckets.iter().zip(&before.buckets);
     let counts = counts.map(|((bound, now), (_, before))| (*bound, now.saturating_sub(*before)));
@@ -58,7 +58,7 @@ fn count(before: &HistogramView, now: &HistogramView, such: impl Fn(u64) -> bool
     counts.chain([above]).filter(|(bound, _)| such(*bound)).map(|(_, count)| count).sum()
 }
 
-/// What all but the slowest hundredth of what was counted between two moments took; none if that was too little to say.
+/// The 99th percentile of the values counted between two moments; none if they were too few.
 fn slow(before: &HistogramView, now: &HistogramView) -> Option<u64> {
     let all = count(before, now, |_| true);
     let bounds = now.buckets.iter().map(|(bound, _)| *bound).chain([u64::MAX]);

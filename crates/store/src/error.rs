@@ -1,4 +1,4 @@
-//! What can go wrong, one enum for each thing that can be asked.
+//! Errors: one enum for each operation.
 
 use ottla_layout::record::DecodeError;
 use ottla_layout::{GeometryError, IdentityError};
@@ -115,7 +115,7 @@ pub enum AppendError {
         /// The largest that is accepted.
         limit: u64,
     },
-    /// The summary of a batch tells another size than its bytes have: a fault in the caller.
+    /// The summary of a batch holds another size than its bytes have: a fault in the caller.
     #[error("the summary says {summary} bytes, the batch has {batch}")]
     Inconsistent {
         /// Size in the summary.

@@ -1,4 +1,4 @@
-//! The seam below the log: a store of groups, and what the log tells it and hears from it.
+//! The seam below the log: a store of groups, and the messages between the log and it.
 //!
 //! ```text
 //!                 ┌─────────────────────── log ───────────────────────┐

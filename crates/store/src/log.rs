@@ -1,4 +1,4 @@
-//! The log as its host sees it.
+//! The public face of the log: append, kick, space, free, close. The work is done in [`crate::log_core`] and the store below it.
 
 use crate::error::{AppendError, LogFailure};
 use crate::free::{FreeQueue, FreeTarget};
@@ -15,10 +15,11 @@ use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 
-/// Bytes that may wait for the writer. Beyond, an append waits: its requests are paid for, so only a very large one comes here.
+/// Bytes that may wait for the writer. Beyond this, an append waits. The memory budget of requests keeps all but very large ones
+/// below it.
 const BACKLOG: usize = 24 << 20;
 
-/// Where an appended record is.
+/// The positions of an appended record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryRange {
     /// Position of its entry.
@@ -68,8 +69,8 @@ impl Log {
         Ok(())
     }
 
-    /// Accepts a record and says where it will be. It is written after the next [`Log::kick`], and durable when
-    /// [`crate::Callbacks::on_durable`] has told [`EntryRange::end`] or more.
+    /// Accepts a record and returns where it will be. It is written after the next [`Log::kick`], and durable when
+    /// [`crate::Callbacks::on_durable`] was called with [`EntryRange::end`] or more.
     ///
     /// Waits only for a segment that is being prepared, which is rare and takes milliseconds.
     pub fn append(&mut self, record: &LogRecord) -> Result<EntryRange, AppendError> {
@@ -247,7 +248,7 @@ impl Log {
         }
     }
 
-    /// Reads what was appended and is durable.
+    /// A reader of durable records.
     pub fn reader(&self) -> LogReader {
         LogReader::new(Arc::clone(&self.core))
     }
@@ -262,7 +263,7 @@ impl Log {
         self.driven
     }
 
-    /// Writes snapshots, from any thread.
+    /// A writer of snapshots, for any thread.
     pub fn snapshotter(&self) -> Snapshotter {
         Snapshotter::new(Arc::clone(&self.core))
     }
@@ -277,7 +278,7 @@ impl Log {
         self.core.store.segment_of(position.0)
     }
 
-    /// Numbers of the segments in use, in order: to be compared with what the state refers to after a replay.
+    /// Numbers of the segments in use, in order. After a replay they are compared with those that the state refers to.
     pub fn segments(&self) -> Vec<u64> {
         self.core.store.segments()
     }
@@ -378,7 +379,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // The host was told of a failure by its hook.
+        // The host has received a failure through its callback.
         let _ = self.finish();
     }
 }

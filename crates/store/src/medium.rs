@@ -1,5 +1,5 @@
-//! What a medium must be able to do: a flat folder of named files. Everything above is built from these verbs, so that a
-//! faulty medium can stop the log between any two of them.
+//! The operations of a medium: a flat folder of named files. Everything above uses only these, so that a medium with faults can
+//! stop the log between any two of them.
 
 #[cfg(unix)]
 mod disk;
@@ -51,8 +51,8 @@ pub trait Medium: Send + Sync + 'static {
 pub trait MediumFile: Send + Sync {
     /// Reads into `buf` from `offset`; fewer bytes than asked for means that the file ends there.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Fills `buf` from `offset` if nobody has to wait for that, and tells whether it did; if not, `buf` holds anything. A medium
-    /// that cannot tell never does.
+    /// Fills `buf` from `offset` if that needs no wait, and returns whether it did. If not, `buf` holds anything. A medium that
+    /// cannot know returns false.
     fn read_at_once(&self, _buf: &mut [u8], _offset: u64) -> bool {
         false
     }
@@ -62,9 +62,9 @@ pub trait MediumFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Bytes in the file.
     fn size(&self) -> io::Result<u64>;
-    /// Reserves room for `len` bytes from the start, so that writing them cannot fail for lack of space; the size stays.
+    /// Reserves space for `len` bytes from the start, so that writing them cannot fail for lack of space; the size stays.
     fn allocate(&self, len: u64) -> io::Result<()>;
-    /// Gives back the room of `len` bytes from `offset` on, which read as zeros from now on; the size stays. A medium that cannot
+    /// Gives back the space of `len` bytes from `offset` on, which read as zeros from now on; the size stays. A medium that cannot
     /// do that does nothing.
     fn punch(&self, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
@@ -80,7 +80,7 @@ pub enum ReadMode {
     Blocking,
 }
 
-/// True for errors that pass when somebody makes room: no space, quota, too many open files.
+/// True for errors that pass when resources are freed: no space, quota, too many open files.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)

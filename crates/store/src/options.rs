@@ -1,4 +1,4 @@
-//! What the host may choose.
+//! The settings of a log, and the callbacks to its host.
 
 use crate::LogFailure;
 use ottla_types::LogPosition;
@@ -6,10 +6,10 @@ use ottla_types::LogPosition;
 /// When an append counts as durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When the medium says that it is: one sync for each group.
+    /// When the medium has synced it: one sync for each group.
     #[default]
     Sync,
-    /// When it was handed to the operating system: survives the end of the process, not that of the machine.
+    /// When it was handed to the operating system. It survives the end of the process, but not a power failure.
     Os,
 }
 
@@ -26,7 +26,7 @@ pub struct Options {
     pub recent: usize,
     /// Write zeros ahead of the writer, so that a sync needs no change of metadata. Useless in memory.
     pub zero_fill: bool,
-    /// Own threads write and fill; without them nothing happens but in [`crate::Log::drive`].
+    /// The log has threads of its own. Without them, work is only done in [`crate::Log::drive`].
     pub threads: bool,
     /// The random number of a new folder, for runs that must repeat.
     pub log_id: Option<u64>,
@@ -52,7 +52,8 @@ impl Options {
     }
 }
 
-/// Whom the log tells. Both are called from the writer thread, or from [`crate::Log::drive`]; they must not block.
+/// Functions that the log calls, from the writer thread or from [`crate::Log::drive`]. They must not block, and must not call the
+/// log.
 pub struct Callbacks {
     /// Every entry that ends at or before the position is durable.
     pub on_durable: Box<dyn Fn(LogPosition) + Send + Sync>,

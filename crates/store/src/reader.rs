@@ -13,7 +13,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that nobody asked for and that are read all the same, to save an access between two ranges.
+/// The most unwanted bytes between two ranges that are read as well, to save an access.
 const MOST_GAP: u64 = 32 << 10;
 /// The most bytes of one access for several ranges.
 const MOST_SPAN: u64 = 5 << 18;
@@ -85,7 +85,7 @@ impl LogReader {
         self.core.recent.get(position.0, len)
     }
 
-    /// Uses a part of the memory for recent groups for something else, as long as the loan lives.
+    /// Takes memory from the recent groups for another use, until the reservation is dropped.
     pub fn reserve_memory(&self, bytes: usize) -> MemoryReservation {
         self.core.recent.lend(bytes)
     }
@@ -109,14 +109,14 @@ impl LogReader {
         }
     }
 
-    /// The bytes of several ranges, each inside one entry, in their order. Those that lie near each other come by one access.
+    /// The bytes of several ranges, each inside one entry, in their order. Ranges that lie near each other are read by one access.
     ///
     /// Errors are those of [`LogReader::read`].
     pub fn read_all(&self, ranges: &[(LogPosition, usize)]) -> io::Result<Vec<Bytes>> {
         self.read_all_with(ranges, ReadMode::Blocking)
     }
 
-    /// As [`LogReader::read_all`], but fails with `WouldBlock` in mode.
+    /// As [`LogReader::read_all`], but a non-blocking read fails with `WouldBlock` if it would have to wait.
     pub fn read_all_with(&self, ranges: &[(LogPosition, usize)], mode: ReadMode) -> io::Result<Vec<Bytes>> {
         let mut all = Vec::with_capacity(ranges.len());
         while let Some((position, len)) = ranges.get(all.len()) {
@@ -139,8 +139,8 @@ impl LogReader {
         Ok(all)
     }
 
-    /// Shows the durable bytes from `from` up to `to`, which lie in one segment, in pieces, each with the position of its first byte: read from the medium one
-    /// after the other in whole blocks, for work that goes through much of the log. Errors are those of [`LogReader::read`]; `show`
+    /// Gives the durable bytes from `from` up to `to`, which lie in one segment, to `show`: in pieces, each with the position of its
+    /// first byte. The pieces are read in order and in whole blocks, for work that goes through much of the log. Errors are those of [`LogReader::read`]; `show`
     /// may end it with one of its own.
     pub fn scan(
         &self,

@@ -1,7 +1,7 @@
-//! Recent groups in memory, for readers at the tail.
+//! A cache of recent groups, for readers at the end of the log.
 //!
-//! What a reader still holds of a group that went counts too: then fewer groups are kept, so that slow readers do not make the
-//! memory grow.
+//! The memory of a group that was dropped counts as long as a reader holds bytes of it. Fewer groups are kept then, so that slow
+//! readers do not make the memory grow.
 
 use crate::buffer::Buffer;
 use bytes::Bytes;
@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Memory that a small group takes beside its bytes, about.
+/// Memory that a small group takes in addition to its bytes, approximately.
 const BESIDE: usize = 128;
 
-/// Groups by position, oldest first, up to a number of bytes. Empty until something is written.
+/// The recent groups by position, oldest first, up to a number of bytes.
 #[derive(Debug)]
 pub(crate) struct RecentGroups {
     limit: usize,
-    /// Memory of groups that are here or still held by readers.
+    /// Memory of groups that are kept or still held by readers.
     held: Arc<AtomicUsize>,
-    /// Part of the limit that others use for the time being.
+    /// The part of the limit that is reserved for another use.
     lent: Arc<AtomicUsize>,
     recent: RwLock<VecDeque<Group>>,
 }
@@ -29,7 +29,7 @@ struct Group {
     bytes: Bytes,
 }
 
-/// The memory of a group, counted as long as somebody has it.
+/// The memory of a group, counted until the last holder drops it.
 struct Counted<T> {
     bytes: T,
     cost: usize,
@@ -55,7 +55,7 @@ impl<T> Drop for Counted<T> {
     }
 }
 
-/// A part of the memory for recent groups that is used for something else, until this is dropped.
+/// A part of the memory for recent groups that is reserved for another use, until this is dropped.
 #[derive(Debug)]
 pub struct MemoryReservation {
     lent: Arc<AtomicUsize>,
@@ -90,7 +90,7 @@ impl RecentGroups {
         recent.push_back(Group { position, bytes });
     }
 
-    /// Lets the oldest go until `cost` bytes fit; false if they do not even when all are gone.
+    /// Drops the oldest groups until `cost` bytes fit; false if they do not fit even without any group.
     fn make_room(&self, recent: &mut VecDeque<Group>, cost: usize) -> bool {
         let limit = self.limit.saturating_sub(self.lent.load(Relaxed));
         let fits = || self.held.load(Relaxed) + cost <= limit;
@@ -99,7 +99,7 @@ impl RecentGroups {
         fits()
     }
 
-    /// Takes a part of the limit away for as long as the loan lives.
+    /// Reserves a part of the limit until the reservation is dropped.
     pub(crate) fn lend(&self, bytes: usize) -> MemoryReservation {
         self.lent.fetch_add(bytes, Relaxed);
         let loan = MemoryReservation { lent: Arc::clone(&self.lent), bytes };
@@ -108,7 +108,7 @@ impl RecentGroups {
         loan
     }
 
-    /// The bytes from `position` on, if the group that holds them all is still here.
+    /// The bytes from `position` on, if the group that holds all of them is kept.
     pub(crate) fn get(&self, position: u64, len: usize) -> Option<Bytes> {
         let recent = self.recent.read().unwrap_or_else(PoisonError::into_inner);
         let after = recent.partition_point(|group| group.position <= position);

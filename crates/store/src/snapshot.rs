@@ -1,4 +1,4 @@
-//! Snapshots of the state: written part by part while the log goes on, read back before they count, two of them kept.
+//! Snapshots of the state: written piece by piece while the log continues, read back before they are published. Two are kept.
 //!
 //! ```text
 //!   begin(position) ──▶ piece(position) … ──▶ finish: wait until durable, seal, read back, publish, delete old ones

@@ -1,4 +1,4 @@
-//! Figures of the log since it was opened, for whoever watches. Counting costs a few additions for each group.
+//! Figures of the log since it was opened, for metrics. Counting costs a few additions for each group.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -39,7 +39,7 @@ const SIZES: &[u64] = &[
 /// Upper bounds of numbers of records in a group.
 const COUNTS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096];
 
-/// How often values fell into which range; counted by any thread.
+/// Counts of values by range. Any thread may count.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [u64],
@@ -51,7 +51,7 @@ pub struct Histogram {
 /// A histogram at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistogramView {
-    /// For each bound how many values were at most that and above the one before.
+    /// For each bound, how many values were at most the bound and above the bound before.
     pub buckets: Vec<(u64, u64)>,
     /// How many values were above the last bound.
     pub above: u64,

@@ -1,5 +1,5 @@
-//! A medium with faults, for tests: it keeps what was written and what was synced apart, and can crash, fail, fill up and
-//! rot at any step. Everything it does by chance follows from a seed.
+//! A medium with faults, for tests: it keeps written and synced bytes apart, and can crash, fail, fill up and be damaged at any
+//! step. All random choices follow from a seed.
 
 mod fault_points;
 
@@ -17,7 +17,7 @@ const SECTOR: usize = 512;
 /// Bytes that are freed together.
 const BLOCK: usize = 4096;
 
-/// What goes wrong at a step.
+/// A fault at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The machine loses power. A write at that step may have got through in part.
@@ -87,7 +87,7 @@ impl FaultMedium {
         self.world().steps
     }
 
-    /// Lets the call number `step` (counted from 1, over the life of the medium) go wrong.
+    /// Makes call number `step` fail (counted from 1, over the life of the medium).
     pub fn fail_at(&self, step: u64, fault: Fault) {
         self.world().faults.insert(step, fault);
     }
@@ -97,18 +97,18 @@ impl FaultMedium {
         self.world().capacity = bytes;
     }
 
-    /// Lets so many bytes fit beside what is there.
+    /// Leaves space for `bytes` more.
     pub fn set_spare(&self, bytes: u64) {
         let mut world = self.world();
         world.capacity = world.used().saturating_add(bytes);
     }
 
-    /// Whether the process that this one belongs to lives: no power was lost and nobody else was started.
+    /// Whether the process of this handle lives: there was no crash, and no later process was started.
     pub fn is_alive(&self) -> bool {
         self.world().generation == self.generation
     }
 
-    /// The process ends, the machine goes on: what was written can be read, synced or not.
+    /// The process ends and the machine continues: written bytes can be read, synced or not.
     #[must_use]
     pub fn restart(&self) -> FaultMedium {
         let mut world = self.world();
@@ -137,7 +137,7 @@ impl FaultMedium {
         FaultMedium { world: Arc::clone(&self.world), generation: world.generation }
     }
 
-    /// A copy of this medium as it is, with a life of its own.
+    /// An independent copy of this medium as it is.
     #[must_use]
     pub fn fork(&self, seed: u64) -> FaultMedium {
         let world = self.world();
@@ -174,7 +174,7 @@ impl FaultMedium {
         world.names.get(name).map(|id| world.files[*id].seen.clone()).unwrap_or_default()
     }
 
-    /// Replaces the bytes of a file from `offset` on, behind the back of whoever uses it.
+    /// Replaces the bytes of a file from `offset` on, as damage to the medium would.
     pub fn damage(&self, name: &str, offset: usize, bytes: &[u8]) {
         let mut world = self.world();
         let Some(id) = world.names.get(name).copied() else {
@@ -188,7 +188,7 @@ impl FaultMedium {
         }
     }
 
-    /// Counts a call, and lets it fail if it is its turn.
+    /// Counts a call, and returns the fault that is set for it.
     fn step(&self) -> io::Result<MutexGuard<'_, World>> {
         let mut world = self.world();
         if world.generation != self.generation {
@@ -212,7 +212,7 @@ impl FaultMedium {
     }
 }
 
-/// A number below `count` by chance.
+/// A random number below `count`.
 fn pick(chance: &mut u64, count: usize) -> usize {
     *chance = chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *chance;

@@ -1,4 +1,4 @@
-//! Fields of records: how each plain type becomes bytes and comes back. Integers are little-endian, strings and lists carry
+//! Fields of records: the encoding of each plain type. Integers are little-endian, strings and lists carry
 //! a u32 count in front, an option is a byte 0 or 1.
 
 use crate::span::{FieldValue, Trace};
@@ -50,12 +50,12 @@ pub enum DecodeError {
     },
 }
 
-/// Walks over the bytes of a record.
+/// A cursor over the bytes of a record.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Keeps what is read with names and places; replay goes without.
+    /// Records the name and range of each field, for [`crate::explain`]. Replay reads without it.
     trace: Option<Box<Trace>>,
 }
 
@@ -64,12 +64,12 @@ impl<'a> Reader<'a> {
         Reader { bytes, at: 0, trace: None }
     }
 
-    /// A reader that keeps the name and place of everything it reads.
+    /// A reader that records the name and range of each field.
     pub(crate) fn traced(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes, at: 0, trace: Some(Box::default()) }
     }
 
-    /// What was kept.
+    /// The recorded names and ranges.
     pub(crate) fn into_trace(self) -> Trace {
         self.trace.map(|trace| *trace).unwrap_or_default()
     }
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         self.span(T::WORD, Some(index), T::WORD, T::take)
     }
 
-    /// Reads something that has a name.
+    /// Reads a named field or group of fields.
     pub(crate) fn span<T>(
         &mut self,
         name: &'static str,
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Keeps what the bytes say that were just read.
+    /// Records the value of the field that is being read.
     pub(crate) fn set_value(&mut self, value: impl FnOnce() -> FieldValue) {
         if let Some(trace) = &mut self.trace {
             trace.set_value(value());
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         self.bytes(N)?.try_into().map_err(|_| DecodeError::Short { at })
     }
 
-    /// A byte that stands for one of a few things.
+    /// A byte that stands for one of a few values.
     pub(crate) fn choice<T>(
         &mut self,
         what: &'static str,
@@ -149,9 +149,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A field of a record.
+/// A type that can be a field of a record.
 pub(crate) trait Field: Sized {
-    /// What it is called where it is explained.
+    /// The name of the type in explanations.
     const WORD: &'static str = "value";
     fn put(&self, out: &mut Vec<u8>);
     fn take(input: &mut Reader<'_>) -> Result<Self, DecodeError>;

@@ -54,7 +54,7 @@ pub(crate) fn entry_of(record: &LogRecord) -> Vec<u8> {
     entry
 }
 
-/// A record comes back as it was, the bytes of a batch from the place that is named.
+/// Checks that a record is decoded as it was encoded. The bytes of a batch are those at the returned offset.
 pub(crate) fn round_trip(record: &LogRecord) -> Result<(), TestCaseError> {
     let entry = entry_of(record);
     let decoded = decode(&entry).map_err(|error| TestCaseError::fail(error.to_string()))?;

@@ -18,7 +18,7 @@ pub const BATCH_HEAD: usize = 61;
 /// Where the bytes begin that the batch's own checksum covers.
 const COVERED: usize = 21;
 
-/// What the head of a batch says.
+/// The head of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHead {
     /// Offset of its first record.

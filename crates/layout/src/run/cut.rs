@@ -5,7 +5,7 @@ use ottla_types::{Millis, Offset};
 /// The largest distance between the first and the last offset of a part, as in a segment of Kafka.
 const LARGEST_SPAN: i64 = i32::MAX as i64;
 
-/// What cutting looks at in a batch.
+/// The properties of a batch that decide where a part ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutBatch {
     /// Bytes of the batch.
@@ -54,7 +54,7 @@ impl PartCutter {
 
 impl OpenPart {
     fn takes(&self, batch: &CutBatch, max_bytes: u64, max_span: Millis) -> bool {
-        // Time is told by timestamps where both have one, as in Kafka, else by when they were appended.
+        // The time of a batch is its timestamp if both have one, as in Kafka, else when it was appended.
         let stamped = batch.max_timestamp.0 >= 0 && self.first.max_timestamp.0 >= 0;
         let span = if stamped {
             batch.max_timestamp.0.saturating_sub(self.first.max_timestamp.0)

@@ -18,7 +18,7 @@ pub const PAGE: usize = 4096;
 pub const PAGE_ENTRIES: usize = (PAGE - HEADER) / ENTRY;
 /// A stretch ends with the first batch that reaches this many bytes.
 pub const STRETCH: u64 = 4096;
-/// A part of at most so many bytes has one page, cut to its length, and its data and directory are read at once.
+/// A part of at most this many bytes has one page, cut to its length, and its data and directory are read at once.
 pub const SMALL_PART: u64 = 64 << 10;
 
 /// One stretch of a part.
@@ -76,7 +76,7 @@ impl DirectoryPage {
         if sound { Ok(page) } else { Err(PageFault::Entries) }
     }
 
-    /// How many stretches it tells of: at least one.
+    /// Number of stretches in the page: at least one.
     pub fn count(&self) -> usize {
         self.entries
     }
@@ -234,7 +234,7 @@ impl DirectoryWriter {
 pub const SMALL_DIRECTORY: usize = HEADER + (SMALL_PART / STRETCH) as usize * ENTRY;
 
 /// Checks the bytes of a stretch against its entry, and gives its batches to `sink`: where each begins in `bytes`, and its
-/// head. An error tells at which of the bytes, and what.
+/// head. An error holds the offset in `bytes` and the fault.
 pub fn walk_stretch(
     stretch: &Stretch,
     bytes: &[u8],

@@ -15,7 +15,7 @@ const ROW: usize = 92;
 /// Version of the format of runs.
 pub const RUN_FORMAT: u16 = 0;
 
-/// Which run a file is.
+/// The identity of a run: the log, the shard and the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunId {
     /// The folder's random number.
@@ -145,7 +145,7 @@ impl RunId {
         if found == *self { Ok(()) } else { Err(RunFault::Foreign { run: found.run, log_id: found.log_id }) }
     }
 
-    /// Reads the table of parts that `footer` tells of.
+    /// Reads the table of parts that `footer` describes.
     pub fn check_table(&self, footer: &RunFooter, bytes: &[u8]) -> Result<Vec<RunRow>, RunFault> {
         let what = "table of parts";
         let table = bytes.get(..footer.table_len()).ok_or(RunFault::Missing(what))?;

@@ -1,4 +1,4 @@
-//! Tests of runs: what is written comes back, and damage is noticed.
+//! Tests of runs: what was written is read back, and damage is noticed.
 
 use super::batch::tests::batch;
 use super::*;

@@ -46,7 +46,7 @@ pub struct Damage {
     pub from: u64,
     /// Position of the first whole group behind it; none if there is none.
     pub to: Option<u64>,
-    /// How many groups are missing, where the groups around it tell.
+    /// How many groups are missing, if the groups around the place show it.
     pub groups: Option<u64>,
 }
 

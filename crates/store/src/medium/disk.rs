@@ -15,7 +15,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct DiskMedium {
     folder: PathBuf,
-    /// Why files are not written with O_DIRECT, if they are not: what was asked for, or what the file system says.
+    /// Why files are not written with O_DIRECT, if they are not: the caller wants that, or the file system refused.
     buffered: Option<String>,
     /// Whether files are opened for reading only.
     read_only: bool,
@@ -50,7 +50,7 @@ impl DiskMedium {
         std::fs::read_dir(folder).map_err(OpenError::medium(&name, "reading the data folder"))?;
         let lock = lock_file(folder).map_err(OpenError::medium(&name, "opening the lock file"))?;
         take_lock(&lock, name)?;
-        // Whoever finds the folder locked is told by whom, where the lock file can be written.
+        // A process that finds the folder locked reads our process id, if the lock file can be written.
         let _ = write_pid(&lock);
         let buffered = Some("it is only read".to_owned());
         Ok(DiskMedium { folder: folder.to_owned(), buffered, read_only: true, lock: Arc::new(lock) })
@@ -206,7 +206,7 @@ impl Medium for DiskMedium {
     }
 }
 
-/// A file with a handle for the page cache and, where that is possible, one around it.
+/// A file with a handle through the page cache and, where that is possible, one around it.
 #[derive(Debug)]
 struct DiskFile {
     plain: File,

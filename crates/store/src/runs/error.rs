@@ -1,11 +1,11 @@
-//! What can go wrong with a run.
+//! Errors of runs.
 
 use std::io;
 
 /// Why a run could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The run or the part is gone: whoever planned to read it plans again.
+    /// The run or the part was freed: the reader has to plan again.
     #[error("{file} was freed")]
     Freed {
         /// The file.
@@ -42,7 +42,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// True if it would work if somebody made room.
+    /// True if the operation can succeed once space is freed.
     pub fn is_shortage(&self) -> bool {
         matches!(self, RunError::Medium { source, .. } if crate::medium::is_shortage(source))
     }

@@ -13,7 +13,7 @@ use ottla_types::record::RunPart;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What was read so often is in the page cache, if anything is.
+/// After this many reads a range is in the page cache, if anything is.
 const FILLED: u32 = 2;
 
 /// The bytes of a part in its file, directory included, but for that of a small part.
@@ -49,14 +49,15 @@ pub(crate) struct StretchWindow {
     pub(crate) bytes: Bytes,
 }
 
-/// How the medium is asked for bytes.
+/// The way a read takes to the medium.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPath {
     /// Through the page cache.
     PageCache,
-    /// In whole blocks, around the page cache where that is possible: nobody else will want it soon.
+    /// In whole blocks, around the page cache where that is possible: no other reader will need the bytes soon.
     Direct,
-    /// Around the page cache for the first reader of so much, through it for the second one; ahead of both if they go forward.
+    /// A large read goes around the page cache for the first reader of a range and through it for the second one. Both are read
+    /// ahead if they go forward.
     Adaptive,
 }
 
@@ -80,7 +81,7 @@ impl PartView {
         Ok(view)
     }
 
-    /// Opens a part whose run may be damaged at its ends, for whoever reads it past that. A small one has no directory then.
+    /// Opens a part whose run may have a damaged header or footer, to read it past the damage. A small part has no directory then.
     pub(crate) fn open_unchecked(
         files: &Arc<RunFiles>,
         pool: &Arc<Pool>,
@@ -268,7 +269,7 @@ impl PartView {
         }
     }
 
-    /// A large read of somebody who may go forward.
+    /// A large read, whose reader may go forward.
     fn read_forward(&self, range: Range<u64>) -> Result<Bytes, RunError> {
         let (key, counts) = (self.part.run, &self.files.read_ahead.access_counts);
         let non_blocking = self.run.non_blocking;
@@ -304,7 +305,7 @@ impl PartView {
     }
 
     /// Checks a window and gives its batches to `sink`: where each begins in the window's bytes, and its head; as long as
-    /// `sink` wants to go on at the end of a stretch.
+    /// `sink` returns true at the end of a stretch.
     pub(crate) fn walk(
         &self,
         window: &StretchWindow,

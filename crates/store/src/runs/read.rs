@@ -6,16 +6,16 @@ use bytes::Bytes;
 use ottla_layout::run::BatchHead;
 use ottla_types::{Millis, Offset};
 
-/// Bytes that are searched at once when the directory cannot tell where.
+/// Bytes that are searched at once when the directory does not show where.
 const SEARCHED: u64 = 256 << 10;
 
-/// Bytes by which a large read stays below what was asked for.
+/// Bytes by which a large read stays below the requested size.
 const MARGIN: usize = 8 << 10;
 
 /// Half of the smallest buffer.
 const LITTLE: usize = 32 << 10;
 
-/// What is wanted of a part.
+/// The range of a part that is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRange {
     /// The first offset: the batch that holds it, or the first one behind it.
@@ -37,7 +37,7 @@ pub struct PartSlice {
     pub first: Offset,
     /// Last offset of the last batch; the offset before `first` if there is none.
     pub last: Offset,
-    /// Nothing of what was wanted lies behind: a reader goes on with what follows the part, or the end is reached.
+    /// Nothing of the range follows in this part: a reader continues with the next part, or has reached the end.
     pub complete: bool,
 }
 

@@ -68,7 +68,8 @@ impl PartSalvage<'_> {
         self.view.read(range, ReadPath::Direct).ok()
     }
 
-    /// Bytes that no directory page tells of, up to `place`, where offset `to` follows: all of them are batches, or none counts.
+    /// Bytes that no readable directory page covers, up to `place`, where offset `to` follows: either all of them are batches, or none
+    /// counts.
     fn gap(&mut self, place: u64, to: Offset) -> Result<(), RunError> {
         let bytes = self.bytes(self.place..place).unwrap_or_default();
         let mut found = Vec::new();

@@ -32,7 +32,7 @@ impl PartScan {
         PartScan { cursor: view.begin(), view, window: None, heads: VecDeque::new(), careful: 0 }
     }
 
-    /// The next batch; nothing behind the last one. After an error it goes on with what follows what is damaged.
+    /// The next batch; none behind the last one. After an error the scan continues behind the damage.
     pub fn next_batch(&mut self) -> Result<Option<PartBatch>, RunError> {
         if self.heads.is_empty() && !self.load()? {
             return Ok(None);

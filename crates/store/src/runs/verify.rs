@@ -11,10 +11,10 @@ use ottla_layout::run::RunRow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A part of a run and what was found of it.
+/// The outcome of checking a part of a run.
 #[derive(Debug)]
 pub struct PartReport {
-    /// The part, as the run's own table tells of it.
+    /// The part, as in the run's own table.
     pub row: RunRow,
     /// Batches that were read without a fault.
     pub batches: u64,

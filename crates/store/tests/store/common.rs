@@ -1,4 +1,4 @@
-//! Histories of records, and what a log may make of them.
+//! Histories of records, and the check of what a log may recover of them.
 
 use bytes::Bytes;
 use ottla_store::testing::FaultMedium;
@@ -10,7 +10,7 @@ use ottla_types::{
 };
 use std::sync::Arc;
 
-/// Settings for a log that does nothing on its own, with the smallest segments.
+/// Settings for a log without threads, with the smallest segments.
 pub(crate) fn quiet() -> Options {
     Options {
         segment_size: 64 << 10,
@@ -27,7 +27,7 @@ pub(crate) fn small(number: u64) -> LogRecord {
     LogRecord::Groups(GroupRecord::Deleted(GroupDeleted { group_id: format!("group-{number}") }))
 }
 
-/// A batch of `size` bytes that tell its number.
+/// A batch of `size` bytes that hold its number.
 pub(crate) fn batch(number: u64, size: usize) -> LogRecord {
     let mut payload = vec![number as u8; size];
     for (place, byte) in payload[43..].iter_mut().zip(number.to_le_bytes()) {
@@ -90,7 +90,7 @@ pub(crate) fn row(record: &LogRecord) -> LogRecord {
     }
 }
 
-/// What a replay gave.
+/// The rows and records that a replay gave.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) snapshot: Vec<LogRecord>,
@@ -135,7 +135,7 @@ pub(crate) fn free_before(log: &Log, position: LogPosition) -> Vec<u64> {
     log.free_segments(&numbers)
 }
 
-/// Numbers by chance, the same ones for the same seed.
+/// Random numbers from a seed.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
@@ -145,7 +145,7 @@ impl Chance {
     }
 }
 
-/// What was appended, and how far it was reported durable.
+/// The appended records, and the position up to which they were reported durable.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) appended: Vec<(EntryRange, LogRecord)>,

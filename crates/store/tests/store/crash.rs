@@ -1,4 +1,4 @@
-//! Random histories with an accident at every step: what was acknowledged comes back, in order, and nothing after a gap.
+//! Random histories with a fault at every step: what was acknowledged is recovered, in order, and nothing after a gap.
 
 use crate::common::{Chance, Ledger, batch, free_before, open, open_with, quiet, row, small, stored};
 use ottla_store::testing::{Fault, FaultMedium};

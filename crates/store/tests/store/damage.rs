@@ -40,7 +40,7 @@ fn folder() -> FaultMedium {
     medium
 }
 
-/// Records of the log as told by their numbers, oldest first.
+/// The numbers of the records of the log, oldest first.
 fn entries(replay: &Replay) -> Vec<LogRecord> {
     replay.records()
 }

@@ -1,4 +1,4 @@
-//! What a log does when nothing goes wrong.
+//! Tests of a log without faults.
 
 use crate::common::{bare, batch, free_before, open, open_on, open_with, quiet, small, stored};
 use bytes::Bytes;

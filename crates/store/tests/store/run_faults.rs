@@ -174,7 +174,7 @@ fn folder() -> (FaultMedium, Vec<RunPart>, Vec<Sizes>, Vec<Vec<u8>>) {
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Right,
-    /// Right but for batches that their own checksum gives away to whoever gets them.
+    /// Right, except for batches whose own checksum shows the damage to the client.
     GivenAway,
     Refused,
 }
