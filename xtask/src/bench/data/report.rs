@@ -122,12 +122,12 @@ fn note(shape: Shape) -> Option<&'static str> {
 /// Ottla by the limit and by Apache Kafka, as far as both were measured.
 fn ratios(figures: &Figures, cells: &[Cell]) -> String {
     const COLUMNS: [(&str, Side, Side); 7] = [
-        ("/ synced sink", Side::OttlaDisk, Side::Sink),
-        ("/ sink, cached file", Side::OttlaDisk, Side::SinkFile),
-        ("/ sink, from disk", Side::OttlaDisk, Side::SinkCold),
-        ("/ Kafka, both synced", Side::OttlaDisk, Side::KafkaFlush),
-        ("/ sink that stores nothing", Side::OttlaOs, Side::SinkDiscard),
-        ("/ Kafka, both page cache", Side::OttlaOs, Side::KafkaCache),
+        ("Ottla / synced sink", Side::OttlaDisk, Side::Sink),
+        ("Ottla / sink, cached file", Side::OttlaDisk, Side::SinkFile),
+        ("Ottla / sink, from disk", Side::OttlaDisk, Side::SinkCold),
+        ("Ottla / Kafka, both synced", Side::OttlaDisk, Side::KafkaFlush),
+        ("Ottla / sink that stores nothing", Side::OttlaOs, Side::SinkDiscard),
+        ("Ottla / Kafka, both page cache", Side::OttlaOs, Side::KafkaCache),
         ("Ottla synced / Kafka page cache", Side::OttlaDisk, Side::KafkaCache),
     ];
     let ratio =
