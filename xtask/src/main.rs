@@ -27,8 +27,8 @@ mod tidy;
 /// `cargo xtask`: the chores of the repository.
 #[derive(Parser)]
 enum Chore {
-    /// Check the style budgets and the arrows between crates.
-    Tidy,
+    /// Check style, dependencies between crates and between modules, and banned words.
+    Tidy(tidy::Options),
     /// Run Apache Kafka 4.4.0 as one node on 127.0.0.1, fetched from Maven, until interrupted.
     Kafka {
         /// The port to listen on.
@@ -70,7 +70,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let outcome = match Chore::parse() {
-        Chore::Tidy => tidy::run(),
+        Chore::Tidy(options) => tidy::run(&options),
         Chore::Kafka { port, dir } => kafka::run(port, dir),
         Chore::Schemas(what) => schemas::run(&what),
         Chore::Apis(options) => apis::run(&options),

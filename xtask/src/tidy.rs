@@ -1,48 +1,98 @@
-//! Style budgets and arrows, checked: `cargo xtask tidy`. Lists of exceptions stand in xtask/tidy.toml and may only shrink.
+//! The rules of style and structure, checked: `cargo xtask tidy`. Allowed dependencies, banned words and the lists of what is
+//! not mended yet stand in xtask/tidy.toml; those lists may only shrink.
 
-mod arrows;
 mod budgets;
+mod dependencies;
+mod imports;
 mod links;
+mod modules;
 mod named;
+mod pending;
+mod rust_text;
+mod source;
 mod text;
+mod type_names;
+mod width;
+mod words;
 
+use pending::Pending;
 use serde::Deserialize;
+use source::Source;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The lists of xtask/tidy.toml.
+/// Options of `cargo xtask tidy`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Print the levels of the modules of one crate instead, with the references inside each circle
+    #[arg(long, value_name = "CRATE")]
+    modules: Option<String>,
+}
+
+/// The content of xtask/tidy.toml.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lists {
-    /// For each crate: the crates and libraries it may depend on (dev- and build-dependencies are free).
-    arrows: BTreeMap<String, Vec<String>>,
-    /// Crates of the pure ring: they forbid unsafe code and carry the pure lints.
+    /// The crates and libraries each crate may depend on. Dev- and build-dependencies are not restricted.
+    dependencies: BTreeMap<String, Vec<String>>,
+    /// Pure crates: they forbid unsafe code and carry the pure lints.
     pure: Vec<String>,
+    /// Declared order of the modules of a crate, or of one of its modules (`crate::module`).
+    layers: BTreeMap<String, Layers>,
+    /// Banned words and phrases, each with its replacement.
+    words: BTreeMap<String, String>,
+    /// Names that no type may have.
+    type_names: Vec<String>,
+    /// For each check: the folders that do not pass yet.
+    pending: Pending,
     /// Files over 800 lines without tests, each with the reason.
     long_files: BTreeMap<String, String>,
     /// Functions over budget, as `file:function`, each with the reason.
     functions: BTreeMap<String, String>,
 }
 
-/// One thing that is not as it should be.
+/// The modules of one folder level, lowest first.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layers {
+    order: Vec<String>,
+}
+
+/// One violation of a rule.
+#[derive(Debug, PartialEq)]
 struct Finding {
+    /// File and line, or a crate.
     place: String,
+    /// The violation, and how to mend it where that is not obvious.
     what: String,
 }
 
-/// Checks arrows, budgets and leftovers, prints each finding, and fails if there is any.
-pub(crate) fn run() -> Result<(), String> {
+/// Runs every check, prints each finding, and fails if there is any.
+pub(crate) fn run(options: &Options) -> Result<(), String> {
     let root = root()?;
     let lists =
         std::fs::read_to_string(root.join("xtask/tidy.toml")).map_err(|e| format!("xtask/tidy.toml: {e}"))?;
     let lists: Lists = toml::from_str(&lists).map_err(|e| format!("xtask/tidy.toml: {e}"))?;
-    let mut findings = arrows::check(&root, &lists)?;
     let files = tracked(&root)?;
-    let (mut code, sizes) = budgets::check(&root, &files, &lists)?;
+    let sources = source::read_all(&root, &files)?;
+    let packages = dependencies::packages(&root)?;
+    if let Some(name) = &options.modules {
+        let package = packages.iter().find(|package| package.name == *name || package.folder == *name);
+        let package = package.ok_or_else(|| format!("no crate of the workspace is named {name}"))?;
+        print!("{}", modules::describe(package, &sources));
+        return Ok(());
+    }
+    let mut findings = dependencies::check(&root, &packages, &sources, &lists);
+    let (mut code, sizes) = budgets::check(&sources, &lists);
     findings.append(&mut code);
     findings.append(&mut text::check(&root, &files)?);
     findings.append(&mut named::check(&root, &files)?);
     findings.append(&mut links::check(&root, &files)?);
+    findings.append(&mut modules::check(&packages, &sources, &lists));
+    findings.append(&mut width::check(&sources, &lists.pending));
+    findings.append(&mut imports::check(&sources, &lists.pending));
+    findings.append(&mut type_names::check(&sources, &lists));
+    findings.append(&mut words::check(&root, &files, &sources, &lists)?);
     for finding in &findings {
         println!("{}: {}", finding.place, finding.what);
     }

@@ -1,7 +1,7 @@
 //! Lengths of functions and files, and what each crate says of itself.
 
-use super::{Finding, Lists};
-use std::path::Path;
+use super::source::is_test_item;
+use super::{Finding, Lists, Source};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -10,21 +10,19 @@ const ARGUMENTS: usize = 5;
 const FILE_LINES: usize = 800;
 const FILE_WARN: usize = 500;
 
-pub(super) fn check(root: &Path, files: &[String], lists: &Lists) -> Result<(Vec<Finding>, String), String> {
+pub(super) fn check(sources: &[Source], lists: &Lists) -> (Vec<Finding>, String) {
     let mut findings = Vec::new();
     let mut lengths = Vec::new();
     let mut used = Vec::new();
-    for file in files.iter().filter(|file| file.ends_with(".rs") && counts(file)) {
-        let text = std::fs::read_to_string(root.join(file)).map_err(|e| format!("{file}: {e}"))?;
-        let tree = syn::parse_file(&text).map_err(|e| format!("{file}: {e}"))?;
+    for Source { file, text, tree } in sources {
         let mut walk = Walk { test: file.contains("/tests/"), functions: Vec::new(), last_line: 0 };
-        walk.visit_file(&tree);
+        walk.visit_file(tree);
         check_file(file, walk.last_line, lists, &mut findings, &mut used);
         for function in &walk.functions {
             lengths.push(function.lines);
             check_function(file, function, lists, &mut findings, &mut used);
         }
-        check_opening(file, &text, &mut findings);
+        check_opening(file, text, &mut findings);
     }
     let listed = lists.functions.keys().chain(lists.long_files.keys());
     for stale in listed.filter(|name| !used.contains(*name)) {
@@ -33,12 +31,7 @@ pub(super) fn check(root: &Path, files: &[String], lists: &Lists) -> Result<(Vec
     }
     lengths.sort_unstable();
     let ninetieth = lengths.get(lengths.len() * 9 / 10).copied().unwrap_or(0);
-    Ok((findings, format!("{} functions, nine in ten within {ninetieth} lines", lengths.len())))
-}
-
-/// Rust of the product and its chores; clients of the e2e are not ours to measure.
-fn counts(file: &str) -> bool {
-    file.starts_with("crates/") || file.starts_with("xtask/")
+    (findings, format!("{} functions, nine in ten within {ninetieth} lines", lengths.len()))
 }
 
 fn check_file(file: &str, lines: usize, lists: &Lists, findings: &mut Vec<Finding>, used: &mut Vec<String>) {
@@ -112,7 +105,7 @@ impl Walk {
 
 impl<'ast> Visit<'ast> for Walk {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        if is_test_module(item) {
+        if is_test_item(item) {
             return;
         }
         self.last_line = self.last_line.max(item.span().end().line);
@@ -132,12 +125,4 @@ impl<'ast> Visit<'ast> for Walk {
         }
         visit::visit_impl_item_fn(self, function);
     }
-}
-
-fn is_test_module(item: &syn::Item) -> bool {
-    let syn::Item::Mod(module) = item else { return false };
-    module.attrs.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")
-    })
 }
