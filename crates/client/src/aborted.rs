@@ -1,7 +1,7 @@
 //! Leaving out the records of aborted transactions, as a read_committed reader has to.
 //!
-//! The broker sends all batches together with a list of aborted transactions: producer and first offset. A transaction on the
-//! list is skipped from its first offset to its abort marker (T-206).
+//! The broker sends all batches together with a list of aborted transactions: producer and first offset. A transaction
+//! on the list is skipped from its first offset to its abort marker (T-206).
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -65,7 +65,8 @@ pub(crate) fn assign(
     shares
 }
 
-/// Whose a partition is when `takers` share `count` of them in runs, the first ones getting one more where it is uneven.
+/// Whose a partition is when `takers` share `count` of them in runs, the first ones getting one more where it is
+/// uneven.
 fn range_place(partition: i32, count: i32, takers: usize) -> usize {
     let (partition, count) = (partition as usize, count as usize);
     let (each, more) = (count / takers, count % takers);

@@ -1,34 +1,32 @@
-//! The client itself: connections to every broker, who is asked for what, and when to ask again.
+//! The client itself: connections to every broker, the choice of the broker for a request, and retries.
 
+use crate::cluster::{Coordinator, Node, View};
+use crate::connection::Connection;
+use crate::error::{ClientError, check_with};
+use ottla_wire::messages::FindCoordinatorRequest;
+use ottla_wire::{ErrorCode, Request, Versions};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use ottla_wire::messages::FindCoordinatorRequest;
-use ottla_wire::{ErrorCode, Request, Versions};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-
-use crate::connection::Connection;
-use crate::error::{ClientError, check_with};
-use crate::metadata::View;
 
 /// Every version that the schema has.
 const ANY_VERSION: Versions = Versions::new(0, i16::MAX);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// A topic that was just created may be unknown to a broker for a moment; after so many attempts it does not exist.
+/// Attempts before an unknown topic counts as missing: a broker may not know a topic yet that was just created.
 const UNKNOWN_TOPIC_ATTEMPTS: u32 = 6;
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The name it gives itself, seen in the broker's logs and group descriptions.
+    /// Client id, which appears in the broker's logs and in descriptions of groups.
     pub client_id: String,
     /// How long to wait for one answer.
     pub request_timeout: Duration,
-    /// How long to go on trying after retriable errors.
+    /// How long to retry after retriable errors.
     pub patience: Duration,
 }
 
@@ -42,25 +40,7 @@ impl Default for Options {
     }
 }
 
-/// Whom to ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Node {
-    /// Any broker that can be reached.
-    Any,
-    /// The broker with this id.
-    Id(i32),
-}
-
-/// What a coordinator coordinates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coordinator {
-    /// A consumer group, by its name.
-    Group = 0,
-    /// A transactional id.
-    Transaction = 1,
-}
-
-/// A handle on a cluster; clones share connections and what is known of the cluster.
+/// A handle on a cluster; clones share connections and the cached metadata.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -94,8 +74,8 @@ impl Client {
         Ok(client)
     }
 
-    /// A client of the same cluster with connections of its own. A broker answers the requests of one connection in order, so
-    /// whoever sends requests that the broker holds (Fetch, JoinGroup) should not share one with others.
+    /// A client of the same cluster with connections of its own. A broker answers the requests of one connection in
+    /// order: send requests that the broker holds (Fetch, JoinGroup) over connections that carry nothing else.
     #[must_use]
     pub fn apart(&self) -> Client {
         let view = View { brokers: self.view().brokers.clone(), ..View::default() };
@@ -112,8 +92,8 @@ impl Client {
         &self.0.options
     }
 
-    /// Sends one request in the newest common version and waits for its answer. Nothing is retried, and error codes inside
-    /// the answer are the caller's to read.
+    /// Sends one request in the newest common version and waits for its answer. Nothing is retried, and error codes
+    /// inside the answer are the caller's to read.
     pub async fn call<R: Request>(&self, node: Node, request: R) -> Result<R::Response, ClientError> {
         self.call_within(node, request, ANY_VERSION).await
     }
@@ -128,7 +108,7 @@ impl Client {
         self.call_patiently(node, request, versions, Duration::ZERO).await
     }
 
-    /// As [`Client::call_within`], for requests that the broker itself holds for up to `held`.
+    /// As [`Client::call_within`], for requests that the broker may hold back for up to `held`.
     pub(crate) async fn call_patiently<R: Request>(
         &self,
         node: Node,
@@ -169,7 +149,7 @@ impl Client {
         Ok(self.connection(Node::Any).await?.served().finalized(feature))
     }
 
-    /// The broker that coordinates `key`; remembered until an error says otherwise.
+    /// The broker that coordinates `key`; cached until a retriable error.
     pub async fn coordinator(&self, kind: Coordinator, key: &str) -> Result<Node, ClientError> {
         if let Some(id) = self.view().coordinators.get(&(kind, key.to_owned())) {
             return Ok(Node::Id(*id));
@@ -196,8 +176,8 @@ impl Client {
         Ok(Node::Id(found.node_id))
     }
 
-    /// Makes attempts until one succeeds, fails for good, or patience runs out. Between two attempts what was known of the
-    /// cluster is forgotten, so the next one looks leaders and coordinators up again.
+    /// Repeats `attempt` until it succeeds, fails with an error that is not retriable, or `patience` has passed. Cached
+    /// leaders and coordinators are dropped between two attempts, so the next attempt looks them up again.
     pub async fn retrying<T, F: Future<Output = Result<T, ClientError>>>(
         &self,
         what: &str,
@@ -277,7 +257,8 @@ impl Client {
     }
 }
 
-/// Adds to a connection's failure where the address came from: a wrong advertised address is hard to see otherwise.
+/// Adds to a connection's failure that the address is an advertised one: a wrong address there is hard to find
+/// otherwise.
 fn advertised(error: ClientError, id: i32, address: &str) -> ClientError {
     match error {
         ClientError::ConnectionLost { peer, reason } if peer == address => {
@@ -306,6 +287,11 @@ fn with_port(address: &str) -> String {
         false if address.contains(':') && !address.starts_with('[') => format!("[{address}]:9092"),
         false => format!("{address}:9092"),
     }
+}
+
+/// A time span in milliseconds as the protocol's fields have it; the largest value if it does not fit.
+pub(crate) fn millis(span: Duration) -> i32 {
+    i32::try_from(span.as_millis()).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! One connection to one broker: frames out, frames in, matched by correlation id.
 //!
-//! Two tasks own the socket's halves, so a caller that gives up in the middle leaves no half-written frame behind.
+//! Two tasks own the halves of the socket, so a caller that is cancelled leaves no half-written frame.
 
+use crate::error::ClientError;
+use crate::versions::{BrokerVersions, offered, ours};
+use bytes::{Bytes, BytesMut};
+use ottla_wire::frame::{self, Frame};
+use ottla_wire::messages::ApiVersionsRequest;
+use ottla_wire::{DecodeError, ErrorCode, Message, Request, Text, Versions};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use bytes::{Bytes, BytesMut};
-use ottla_wire::frame::{self, Frame};
-use ottla_wire::{DecodeError, Message, Request, Text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -17,10 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::ClientError;
-use crate::versions::Served;
-
-/// The largest frame that is believed; a longer one is taken for garbage.
+/// Bytes of the largest frame that is accepted; a larger size is taken for garbage.
 const LARGEST_FRAME: usize = 256 << 20;
 
 /// A live connection. Requests may be pipelined; dropping it closes the socket.
@@ -29,23 +28,23 @@ pub(crate) struct Connection {
     client_id: Text,
     requests: mpsc::UnboundedSender<Frame>,
     next_id: AtomicI32,
-    waiting: Arc<Waiting>,
-    served: Served,
+    waiting: Arc<PendingCalls>,
+    served: BrokerVersions,
     tasks: [JoinHandle<()>; 2],
 }
 
-/// Who waits for which answer; once closed, why.
+/// The calls that wait for an answer, by correlation id; after the connection is closed, the reason.
 #[derive(Default)]
-struct Waiting(Mutex<WaitingList>);
+struct PendingCalls(Mutex<CallTable>);
 
 #[derive(Default)]
-struct WaitingList {
+struct CallTable {
     answers: HashMap<i32, oneshot::Sender<Bytes>>,
     closed: Option<String>,
 }
 
 impl Connection {
-    /// Connects and asks what the broker serves, within `limit`.
+    /// Connects and sends ApiVersions; each of both may take `limit`.
     pub(crate) async fn open(
         peer: &str,
         client_id: &str,
@@ -58,14 +57,14 @@ impl Connection {
         };
         socket.set_nodelay(true).map_err(|error| lost(peer, error))?;
         let mut connection = Connection::start(peer, client_id, socket);
-        connection.served = Served::ask(&connection, limit).await?;
+        connection.served = connection.ask_versions(limit).await?;
         Ok(connection)
     }
 
     fn start(peer: &str, client_id: &str, socket: TcpStream) -> Connection {
         let (reader, writer) = socket.into_split();
         let (requests, frames) = mpsc::unbounded_channel();
-        let waiting = Arc::<Waiting>::default();
+        let waiting = Arc::<PendingCalls>::default();
         let tasks = [
             tokio::spawn(write_frames(writer, frames, waiting.clone())),
             tokio::spawn(read_frames(reader, waiting.clone())),
@@ -76,7 +75,7 @@ impl Connection {
             requests,
             next_id: AtomicI32::new(0),
             waiting,
-            served: Served::default(),
+            served: BrokerVersions::default(),
             tasks,
         }
     }
@@ -86,8 +85,8 @@ impl Connection {
         &self.peer
     }
 
-    /// What the broker serves.
-    pub(crate) fn served(&self) -> &Served {
+    /// The versions that the broker serves.
+    pub(crate) fn served(&self) -> &BrokerVersions {
         &self.served
     }
 
@@ -107,7 +106,7 @@ impl Connection {
         body::<R>(&answer, version).map_err(|error| self.malformed::<R>("answer to", error))
     }
 
-    /// As [`Connection::call`], but the answer stays bytes: all after the size.
+    /// As [`Connection::call`], but the answer stays undecoded: all bytes after the size.
     pub(crate) async fn exchange<R: Request>(
         &self,
         request: &R,
@@ -126,9 +125,37 @@ impl Connection {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(_)) => Err(lost(&self.peer, self.waiting.reason())),
             Err(_) => {
-                // Answers come in order, so whatever follows would wait too, for ever if the peer is gone without a word.
+                // Answers arrive in order, so later ones would wait too, without end if the peer vanished without
+                // closing.
                 self.waiting.close(format!("no answer to {} within {} ms", R::KEY.name(), limit.as_millis()));
                 Err(waited(format!("the answer to {} from {}", R::KEY.name(), self.peer), limit))
+            }
+        }
+    }
+
+    /// Sends ApiVersions in the newest version. An older broker answers in version 0, with error 35 and its own range.
+    async fn ask_versions(&self, limit: Duration) -> Result<BrokerVersions, ClientError> {
+        let mut version = ours::<ApiVersionsRequest>(Versions::new(0, i16::MAX)).max;
+        loop {
+            let request = ApiVersionsRequest {
+                client_software_name: "ottla".into(),
+                client_software_version: env!("CARGO_PKG_VERSION").into(),
+                ..Default::default()
+            };
+            let answer = self.exchange(&request, version, limit).await?;
+            let decoded = body::<ApiVersionsRequest>(&answer, version)
+                .or_else(|_| body::<ApiVersionsRequest>(&answer, 0));
+            let answer = decoded.map_err(|error| ClientError::Malformed {
+                what: format!("answer to ApiVersions of {}", self.peer()),
+                reason: error.to_string(),
+            })?;
+            match ErrorCode(answer.error_code) {
+                ErrorCode::NONE => return Ok(BrokerVersions::from(answer)),
+                ErrorCode::UNSUPPORTED_VERSION if version > 0 => version = offered(&answer).min(version - 1),
+                code => {
+                    let about = self.peer().to_owned();
+                    return Err(ClientError::Kafka { code, api: "ApiVersions", about, message: None });
+                }
             }
         }
     }
@@ -145,8 +172,8 @@ impl Drop for Connection {
     }
 }
 
-impl Waiting {
-    fn list(&self) -> MutexGuard<'_, WaitingList> {
+impl PendingCalls {
+    fn list(&self) -> MutexGuard<'_, CallTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -159,7 +186,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Hands an answer to whoever waits for it; nobody does after a timeout.
+    /// Hands an answer to the call that waits for it. After a timeout there is none.
     fn answer(&self, id: i32, bytes: Bytes) {
         if let Some(waiting) = self.list().answers.remove(&id) {
             let _ = waiting.send(bytes);
@@ -181,7 +208,7 @@ impl Waiting {
 async fn write_frames(
     mut socket: OwnedWriteHalf,
     mut frames: mpsc::UnboundedReceiver<Frame>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingCalls>,
 ) {
     while let Some(frame) = frames.recv().await {
         for mut chunk in frame.into_chunks() {
@@ -192,7 +219,7 @@ async fn write_frames(
     }
 }
 
-async fn read_frames(mut socket: OwnedReadHalf, waiting: Arc<Waiting>) {
+async fn read_frames(mut socket: OwnedReadHalf, waiting: Arc<PendingCalls>) {
     loop {
         match read_frame(&mut socket).await {
             Ok((id, frame)) => waiting.answer(id, frame),
@@ -224,8 +251,8 @@ async fn read_frame(socket: &mut OwnedReadHalf) -> Result<(i32, Bytes), String> 
     Ok((i32::from_be_bytes(id), frame.freeze()))
 }
 
-/// Reads the answer to a request of that version.
-pub(crate) fn body<R: Request>(answer: &Bytes, version: i16) -> Result<R::Response, DecodeError> {
+/// Decodes the answer to a request of that version.
+fn body<R: Request>(answer: &Bytes, version: i16) -> Result<R::Response, DecodeError> {
     let (_, mut reader) = frame::read_response_header(answer, R::KEY, version)?;
     R::Response::decode(&mut reader, version)
 }

@@ -1,21 +1,18 @@
 //! Reading partitions from given offsets on. Group membership is built on top, in `group`.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
-
+use crate::aborted::AbortedFilter;
+use crate::client::{Client, millis};
+use crate::cluster::{Node, Topic};
+use crate::commit::GroupOffset;
+use crate::error::{ClientError, check};
+use crate::record::{ConsumedRecord, decode_batches};
 use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use ottla_wire::messages::fetch_response::PartitionData;
 use ottla_wire::messages::{FetchRequest, FetchResponse};
 use ottla_wire::{ErrorCode, Versions};
-
-use crate::aborted::AbortedFilter;
-use crate::client::{Client, Node};
-use crate::error::{ClientError, check};
-use crate::metadata::Topic;
-use crate::producer::millis;
-use crate::record::{Consumed, decode_batches};
-use crate::transaction::GroupOffset;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The most that one answer holds, in bytes; a broker sends at least one batch even if that is larger.
 const ANSWER_BYTES: i32 = 16 << 20;
@@ -32,7 +29,7 @@ pub enum Isolation {
     ReadCommitted = 1,
 }
 
-/// Reads the partitions it is told to.
+/// Reads the partitions that its owner assigns.
 pub struct Consumer {
     client: Client,
     isolation: Isolation,
@@ -79,9 +76,9 @@ impl Consumer {
         self.places.iter().all(|place| place.end.is_some_and(|end| place.next >= end))
     }
 
-    /// Waits at most `wait` for records and returns what has come, in offset order within each partition. Nothing may have
-    /// come, also because all of it was aborted.
-    pub async fn poll(&mut self, wait: Duration) -> Result<Vec<Consumed>, ClientError> {
+    /// Waits at most `wait` for records and returns what has come, in offset order within each partition. Nothing may
+    /// have come, also because all of it was aborted.
+    pub async fn poll(&mut self, wait: Duration) -> Result<Vec<ConsumedRecord>, ClientError> {
         if self.places.is_empty() {
             tokio::time::sleep(wait).await;
             return Ok(Vec::new());
@@ -200,7 +197,7 @@ impl Place {
         &mut self,
         answer: &PartitionData,
         isolation: Isolation,
-        records: &mut Vec<Consumed>,
+        records: &mut Vec<ConsumedRecord>,
     ) -> Result<(), ClientError> {
         let aborted = answer.aborted_transactions.iter().flatten();
         let mut filter = match isolation {

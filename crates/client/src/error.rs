@@ -1,8 +1,7 @@
 //! What can go wrong between a client and its cluster.
 
-use std::time::Duration;
-
 use ottla_wire::{ErrorCode, Versions};
+use std::time::Duration;
 
 /// A failed call. Kinds exist only where the caller's answer differs.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -8,9 +8,14 @@
 //! ```
 //! Heartbeats go out from `poll`; a member that does not poll for a session timeout loses its place, as it should.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
+use crate::assign::{Share, Strategy, Subscriber, assign};
+use crate::client::{Client, millis};
+use crate::cluster::Coordinator;
+use crate::commit::{GroupOffset, Membership};
+use crate::consumer::{Consumer, Isolation};
+use crate::error::{ClientError, check};
+use crate::offsets::Start;
+use crate::record::ConsumedRecord;
 use bytes::Bytes;
 use ottla_wire::messages::consumer_protocol_assignment::TopicPartition;
 use ottla_wire::messages::join_group_request::JoinGroupRequestProtocol;
@@ -21,36 +26,11 @@ use ottla_wire::messages::{
     JoinGroupResponse, LeaveGroupRequest, SyncGroupRequest,
 };
 use ottla_wire::{ErrorCode, Message, Versions};
+use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio::time::Instant;
 
-use crate::assign::{Share, Strategy, Subscriber, assign};
-use crate::client::{Client, Coordinator};
-use crate::consumer::{Consumer, Isolation};
-use crate::error::{ClientError, check};
-use crate::offsets::Start;
-use crate::producer::millis;
-use crate::record::Consumed;
-use crate::transaction::GroupOffset;
-
 const PROTOCOL_TYPE: &str = "consumer";
-
-/// Who commits: a member in its generation, or somebody outside of any.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Membership {
-    /// Name of the group.
-    pub group_id: String,
-    /// The generation, -1 outside.
-    pub generation: i32,
-    /// The member id, empty outside.
-    pub member_id: String,
-}
-
-impl Membership {
-    /// Somebody who is in no generation of the group.
-    pub fn outside(group_id: &str) -> Membership {
-        Membership { group_id: group_id.to_owned(), generation: -1, member_id: String::new() }
-    }
-}
 
 /// How a member behaves.
 #[derive(Clone, Debug)]
@@ -127,7 +107,7 @@ impl GroupConsumer {
     /// Joins if need be, says that it is alive if that is due, and waits at most `wait` for records.
     ///
     /// Commit what was handled before polling again: the next poll may give partitions away.
-    pub async fn poll(&mut self, wait: Duration) -> Result<Vec<Consumed>, ClientError> {
+    pub async fn poll(&mut self, wait: Duration) -> Result<Vec<ConsumedRecord>, ClientError> {
         let pulse = self.options.session_timeout / 10;
         if self.joined && self.last_heartbeat.elapsed() >= pulse {
             self.heartbeat().await?;
@@ -138,7 +118,8 @@ impl GroupConsumer {
         self.consumer.poll(wait.min(pulse)).await
     }
 
-    /// Commits the positions. False if the group is rebalancing and did not take them: the same records will come again.
+    /// Commits the positions. False if the group is rebalancing and did not take them: the same records will come
+    /// again.
     pub async fn commit(&mut self) -> Result<bool, ClientError> {
         let positions = self.consumer.positions();
         self.commit_at(&positions).await

@@ -1,8 +1,9 @@
 //! A small typed Kafka client: connections, routing, a producer with transactions, a consumer, a group member.
-//! It must not know how a broker works inside: it speaks the protocol and nothing else, to Ottla and Apache Kafka alike.
+//! It must not know how a broker works inside: it speaks the protocol and nothing else, to Ottla and Apache Kafka
+//! alike.
 //!
-//! It is what the `ottla` commands and the tests are made of. It speaks the newest version that both sides have; every request
-//! of the protocol can be sent with [`Client::call`].
+//! The `ottla` commands and the tests use it. It uses the newest version of each API that both sides have; every
+//! request of the protocol can be sent with [`Client::call`].
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), ottla_client::ClientError> {
@@ -26,7 +27,10 @@
 
 mod aborted;
 mod assign;
+mod blocking;
 mod client;
+mod cluster;
+mod commit;
 mod connection;
 mod consumer;
 mod error;
@@ -40,22 +44,23 @@ mod transaction;
 mod versions;
 
 pub use assign::Strategy;
-pub use client::{Client, Coordinator, Node, Options};
+pub use blocking::BlockingConnection;
+pub use client::{Client, Options};
+pub use cluster::{Coordinator, Node, Partition, Topic};
+pub use commit::{GroupOffset, Membership};
 pub use consumer::{Consumer, Isolation, is_out_of_range};
 pub use error::ClientError;
-pub use group::{GroupConsumer, GroupOptions, Membership};
-pub use metadata::{Partition, Topic};
-pub use offsets::{Committed, Found, Start};
+pub use group::{GroupConsumer, GroupOptions};
+pub use offsets::{CommittedOffset, OffsetAndTimestamp, Start};
 pub use ottla_wire::codec::Compression;
-pub use producer::{Placed, Producer, ProducerOptions};
-pub use record::{Consumed, Header, Record};
-pub use transaction::GroupOffset;
+pub use producer::{Producer, ProducerOptions, RecordMetadata};
+pub use record::{ConsumedRecord, Header, Record};
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Everything that waits; only compiled, never run.
+    /// Every asynchronous method; compiled, never run.
     async fn all(client: Client) -> Result<(), ClientError> {
         let mut producer = Producer::start(client.clone(), ProducerOptions::default()).await?;
         producer.begin().await?;

@@ -1,101 +1,13 @@
-//! What is known of the cluster: brokers, topics, leaders, coordinators.
+//! Looking up brokers, topics and leaders: the Metadata request.
 
-use std::collections::{BTreeMap, HashMap};
-
-use ottla_wire::messages::metadata_request::MetadataRequestTopic;
-use ottla_wire::messages::metadata_response::MetadataResponseTopic;
-use ottla_wire::messages::{MetadataRequest, MetadataResponse};
-use ottla_wire::{ErrorCode, Uuid};
-
-use crate::client::{Client, Coordinator, Node};
+use crate::client::Client;
+use crate::cluster::{Node, Topic};
 use crate::error::{ClientError, check};
-
-/// The cached facts.
-#[derive(Default)]
-pub(crate) struct View {
-    /// Addresses by broker id.
-    pub(crate) brokers: BTreeMap<i32, String>,
-    /// Topics that were asked for, by name.
-    pub(crate) topics: HashMap<String, Topic>,
-    /// Broker ids by what they coordinate.
-    pub(crate) coordinators: HashMap<(Coordinator, String), i32>,
-}
-
-impl View {
-    /// Forgets what may have moved; broker addresses stay until they are told anew.
-    pub(crate) fn forget(&mut self) {
-        self.topics.clear();
-        self.coordinators.clear();
-    }
-}
-
-/// A topic and who leads its partitions.
-#[derive(Clone, Debug)]
-pub struct Topic {
-    /// Its name.
-    pub name: String,
-    /// Its id; all zero if the broker knows of none.
-    pub id: Uuid,
-    /// Made by the brokers for themselves.
-    pub internal: bool,
-    /// By partition number.
-    pub partitions: BTreeMap<i32, Partition>,
-}
-
-/// Where the copies of a partition are.
-#[derive(Clone, Debug)]
-pub struct Partition {
-    /// Broker id of the leader, -1 if there is none.
-    pub leader: i32,
-    /// Counts changes of the leader; -1 if the broker does not say.
-    pub leader_epoch: i32,
-    /// Broker ids of all copies.
-    pub replicas: Vec<i32>,
-    /// Broker ids of the copies that are up to date.
-    pub in_sync: Vec<i32>,
-}
-
-impl Topic {
-    /// The leader of a partition; [`ClientError::Kafka`] if there is no such partition or no leader just now.
-    pub fn leader(&self, partition: i32) -> Result<Node, ClientError> {
-        let about = || format!("partition {partition} of topic {:?}", self.name);
-        match self.partitions.get(&partition) {
-            None => check(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0, "Metadata", about).map(|()| Node::Any),
-            Some(known) if known.leader < 0 => {
-                check(ErrorCode::LEADER_NOT_AVAILABLE.0, "Metadata", about).map(|()| Node::Any)
-            }
-            Some(known) => Ok(Node::Id(known.leader)),
-        }
-    }
-
-    /// Whether a response's entry is for this topic: by name up to some version, by id from then on.
-    pub(crate) fn is(&self, name: &str, id: Uuid) -> bool {
-        name == self.name || (name.is_empty() && id == self.id)
-    }
-}
-
-impl From<MetadataResponseTopic> for Topic {
-    fn from(found: MetadataResponseTopic) -> Topic {
-        let partitions = found.partitions.iter().map(|p| {
-            let partition = Partition {
-                leader: p.leader_id,
-                leader_epoch: p.leader_epoch,
-                replicas: p.replica_nodes.to_vec(),
-                in_sync: p.isr_nodes.to_vec(),
-            };
-            (p.partition_index, partition)
-        });
-        Topic {
-            name: found.name.as_deref().unwrap_or_default().to_owned(),
-            id: found.topic_id,
-            internal: found.is_internal,
-            partitions: partitions.collect(),
-        }
-    }
-}
+use ottla_wire::messages::metadata_request::MetadataRequestTopic;
+use ottla_wire::messages::{MetadataRequest, MetadataResponse};
 
 impl Client {
-    /// A topic by name, from memory or freshly asked for. `create` lets the broker create it, if it is set up so.
+    /// A topic by name, from the cache or the broker. With `create` the broker may create it, if it is configured so.
     pub async fn topic(&self, name: &str, create: bool) -> Result<Topic, ClientError> {
         if let Some(known) = self.view().topics.get(name) {
             return Ok(known.clone());
@@ -117,7 +29,7 @@ impl Client {
         Ok(topic)
     }
 
-    /// As [`Client::topic`], asking again until it is there with a leader for every partition.
+    /// As [`Client::topic`], retried until every partition has a leader.
     pub async fn ready_topic(&self, name: &str, create: bool) -> Result<Topic, ClientError> {
         let ready = || async move {
             let topic = self.topic(name, create).await?;
@@ -127,7 +39,7 @@ impl Client {
         self.retrying(&format!("topic {name:?} to have leaders"), ready).await
     }
 
-    /// All topics, freshly asked for, sorted by name.
+    /// All topics, from the broker, sorted by name.
     pub async fn topics(&self) -> Result<Vec<Topic>, ClientError> {
         let request =
             MetadataRequest { topics: None, allow_auto_topic_creation: false, ..Default::default() };
@@ -137,7 +49,7 @@ impl Client {
         Ok(topics)
     }
 
-    /// Ids of all brokers, freshly asked for.
+    /// All brokers, as a broker lists them now.
     pub async fn brokers(&self) -> Result<Vec<Node>, ClientError> {
         let request = MetadataRequest {
             topics: Some(Vec::new()),

@@ -1,20 +1,17 @@
 //! Offsets: where partitions begin and end, and what groups have committed.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
+use crate::client::{Client, millis};
+use crate::cluster::{Coordinator, Node};
+use crate::commit::{GroupOffset, Membership};
+use crate::consumer::Isolation;
+use crate::error::{ClientError, check};
 use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use ottla_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use ottla_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use ottla_wire::messages::{ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest};
 use ottla_wire::{ErrorCode, Versions};
-
-use crate::client::{Client, Coordinator, Node};
-use crate::consumer::Isolation;
-use crate::error::{ClientError, check};
-use crate::group::Membership;
-use crate::producer::millis;
-use crate::transaction::GroupOffset;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A place in a partition, described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +36,7 @@ impl Start {
 
 /// A place in a partition, found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct OffsetAndTimestamp {
     /// The offset; -1 if no record is that late.
     pub offset: i64,
     /// Timestamp of the record there, -1 if not looked at.
@@ -48,7 +45,7 @@ pub struct Found {
 
 /// What a group has committed for a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommittedOffset {
     /// Where it continues.
     pub offset: GroupOffset,
     /// The note that was committed with it.
@@ -63,7 +60,7 @@ impl Client {
         partitions: &[i32],
         start: Start,
         isolation: Isolation,
-    ) -> Result<BTreeMap<i32, Found>, ClientError> {
+    ) -> Result<BTreeMap<i32, OffsetAndTimestamp>, ClientError> {
         let look = || self.list_offsets_once(topic, partitions, start, isolation);
         self.retrying(&format!("offsets of topic {topic:?}"), look).await
     }
@@ -74,7 +71,7 @@ impl Client {
         partitions: &[i32],
         start: Start,
         isolation: Isolation,
-    ) -> Result<BTreeMap<i32, Found>, ClientError> {
+    ) -> Result<BTreeMap<i32, OffsetAndTimestamp>, ClientError> {
         let known = self.topic(topic, false).await?;
         let mut by_leader: Vec<(Node, ListOffsetsRequest)> = Vec::new();
         for partition in partitions {
@@ -104,26 +101,26 @@ impl Client {
             for partition in answer.topics.iter().flat_map(|topic| &topic.partitions) {
                 let about = || format!("partition {} of topic {topic:?}", partition.partition_index);
                 check(partition.error_code, "ListOffsets", about)?;
-                let place = Found { offset: partition.offset, timestamp: partition.timestamp };
+                let place = OffsetAndTimestamp { offset: partition.offset, timestamp: partition.timestamp };
                 found.insert(partition.partition_index, place);
             }
         }
         Ok(found)
     }
 
-    /// What a group has committed: for some partitions of one topic, or everything. Waits until no open transaction holds
-    /// offsets of those partitions; asked for everything, a broker may leave out what never was committed before.
+    /// What a group has committed: for some partitions of one topic, or everything. Waits until no open transaction
+    /// holds offsets of those partitions; asked for everything, a broker may leave out what never was committed before.
     pub async fn committed_offsets(
         &self,
         group: &str,
         within: Option<(&str, &[i32])>,
-    ) -> Result<Vec<Committed>, ClientError> {
+    ) -> Result<Vec<CommittedOffset>, ClientError> {
         let look = || self.committed_once(group, within, true);
         self.retrying(&format!("offsets of group {group:?}"), look).await
     }
 
     /// What a group has committed so far, whatever open transactions may still add.
-    pub async fn committed_so_far(&self, group: &str) -> Result<Vec<Committed>, ClientError> {
+    pub async fn committed_so_far(&self, group: &str) -> Result<Vec<CommittedOffset>, ClientError> {
         let look = || self.committed_once(group, None, false);
         self.retrying(&format!("offsets of group {group:?}"), look).await
     }
@@ -133,7 +130,7 @@ impl Client {
         group: &str,
         within: Option<(&str, &[i32])>,
         require_stable: bool,
-    ) -> Result<Vec<Committed>, ClientError> {
+    ) -> Result<Vec<CommittedOffset>, ClientError> {
         let topics = within.map(|(topic, partitions)| {
             vec![OffsetFetchRequestTopics {
                 name: topic.into(),
@@ -170,7 +167,7 @@ impl Client {
                     offset: partition.committed_offset,
                 };
                 let metadata = partition.metadata.as_deref().unwrap_or_default().to_owned();
-                committed.push(Committed { offset, metadata });
+                committed.push(CommittedOffset { offset, metadata });
             }
         }
         committed.sort_by(|a, b| {

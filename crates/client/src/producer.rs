@@ -1,24 +1,22 @@
 //! Sending records: always acks=all, always idempotent.
 //!
-//! A producer sends what it is given at once and comes back when all of it is acknowledged; callers make batches by giving it
-//! many records. A batch is sent again under the same sequence number until the broker answers, so a lost answer never doubles it.
+//! A producer sends what it is given at once and returns when all of it is acknowledged; callers make batches by giving
+//! it many records. A batch is sent again under the same sequence number until the broker answers, so a lost answer
+//! never doubles it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::time::{Duration, SystemTime};
-
+use crate::client::{Client, millis};
+use crate::cluster::{Coordinator, Node, Topic};
+use crate::error::{ClientError, check, check_with};
+use crate::murmur;
+use crate::record::{BatchHead, Record, encode_batch};
 use bytes::Bytes;
 use ottla_types::{ProducerEpoch, ProducerId, sequence_after};
 use ottla_wire::codec::Compression;
 use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use ottla_wire::messages::{InitProducerIdRequest, ProduceRequest};
 use ottla_wire::{Records, Versions};
-
-use crate::client::{Client, Coordinator, Node};
-use crate::error::{ClientError, check, check_with};
-use crate::metadata::Topic;
-use crate::murmur;
-use crate::record::{BatchHead, Record, encode_batch};
-use crate::transaction::Transaction;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, SystemTime};
 
 /// A batch is closed before it grows past this many bytes; a broker takes 1 MiB unless set otherwise.
 const BATCH_BYTES: usize = 900_000;
@@ -44,12 +42,12 @@ impl Default for ProducerOptions {
     }
 }
 
-/// Where a record went.
+/// The place that the broker gave a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct RecordMetadata {
     /// Number of the partition.
     pub partition: i32,
-    /// Its place there.
+    /// Offset in the partition.
     pub offset: i64,
 }
 
@@ -67,7 +65,21 @@ pub struct Producer {
     spread: usize,
 }
 
-/// A batch on its way, and which of the caller's records it holds.
+/// An open transaction.
+pub(crate) struct Transaction {
+    /// Whether the cluster has transaction version 2: Produce and TxnOffsetCommit add to the transaction by themselves.
+    pub(crate) adds_by_itself: bool,
+    pub(crate) partitions: BTreeSet<(String, i32)>,
+    pub(crate) groups: BTreeSet<String>,
+}
+
+impl Transaction {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.partitions.is_empty() && self.groups.is_empty()
+    }
+}
+
+/// A batch to be sent, and the indexes of the caller's records in it.
 struct Outgoing {
     partition: i32,
     bytes: Bytes,
@@ -126,8 +138,8 @@ impl Producer {
         Ok((ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)))
     }
 
-    /// Sends records to a topic, each to `partition`, or else where its key belongs, or else to one partition per call in
-    /// turn. Comes back when all are acknowledged, with the place of each in the order given.
+    /// Sends records to a topic, each to `partition`, or else where its key belongs, or else to one partition per call
+    /// in turn. Returns when all are acknowledged, with the place of each in the order given.
     ///
     /// After an error it is unknown which records arrived: abort the transaction, or start another producer.
     pub async fn send(
@@ -135,7 +147,7 @@ impl Producer {
         topic: &str,
         partition: Option<i32>,
         records: Vec<Record>,
-    ) -> Result<Vec<Placed>, ClientError> {
+    ) -> Result<Vec<RecordMetadata>, ClientError> {
         self.check_usable()?;
         let found = self.client.ready_topic(topic, true).await?;
         let mut queues = self.batches(&found, partition, records)?;
@@ -150,7 +162,7 @@ impl Producer {
                 let base = offsets.get(&batch.partition).copied().unwrap_or(-1);
                 let place = |(delta, record)| {
                     let offset = if base < 0 { -1 } else { base + delta };
-                    (record, Placed { partition: batch.partition, offset })
+                    (record, RecordMetadata { partition: batch.partition, offset })
                 };
                 placed.extend((0_i64..).zip(batch.records).map(place));
             }
@@ -290,11 +302,6 @@ impl Producer {
             None => Versions::new(0, i16::MAX),
         }
     }
-}
-
-/// A time span as the protocol has it.
-pub(crate) fn millis(span: Duration) -> i32 {
-    i32::try_from(span.as_millis()).unwrap_or(i32::MAX)
 }
 
 fn now() -> i64 {

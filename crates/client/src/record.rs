@@ -1,18 +1,16 @@
 //! Records as people see them, and as batches carry them.
 
-use std::sync::Arc;
-
+use crate::aborted::{AbortedFilter, BatchFacts};
+use crate::error::ClientError;
 use bytes::Bytes;
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::batch::{self, Batch, BatchBuilder, BatchError, ControlRecord, NewRecord};
 use ottla_wire::codec::Compression;
-
-use crate::ClientError;
-use crate::aborted::{AbortedFilter, BatchFacts};
+use std::sync::Arc;
 
 /// The most that one batch may hold when decompressed, in bytes.
 const LARGEST_BATCH: usize = 256 << 20;
-/// What a record takes besides its key, value and headers, at the most.
+/// Bytes of a record besides its key, value and headers, at most.
 const RECORD_OVERHEAD: usize = 40;
 
 /// A record to be sent.
@@ -33,7 +31,7 @@ pub type Header = (String, Option<Bytes>);
 
 /// A record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Consumed {
+pub struct ConsumedRecord {
     /// Name of the topic.
     pub topic: Arc<str>,
     /// Number of the partition.
@@ -51,7 +49,7 @@ pub struct Consumed {
 }
 
 impl Record {
-    /// About how many bytes it takes in a batch, never less.
+    /// Upper bound of its bytes in a batch.
     pub(crate) fn size(&self) -> usize {
         let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
         let headers = self.headers.iter().map(|(name, value)| name.len() + length(value) + 10);
@@ -94,9 +92,9 @@ pub(crate) fn encode_batch(head: &BatchHead, records: &[Record]) -> Result<Bytes
 }
 
 /// The batches of one partition's answer, read.
-pub(crate) struct Decoded {
+pub(crate) struct DecodedBatches {
     /// The records to be delivered.
-    pub(crate) records: Vec<Consumed>,
+    pub(crate) records: Vec<ConsumedRecord>,
     /// The last offset that was looked at, delivered or not.
     pub(crate) last_offset: Option<i64>,
 }
@@ -107,8 +105,8 @@ pub(crate) fn decode_batches(
     topic: &Arc<str>,
     partition: i32,
     filter: &mut AbortedFilter,
-) -> Result<Decoded, BatchError> {
-    let mut decoded = Decoded { records: Vec::new(), last_offset: None };
+) -> Result<DecodedBatches, BatchError> {
+    let mut decoded = DecodedBatches { records: Vec::new(), last_offset: None };
     for batch in batch::split(bytes) {
         let batch = batch?;
         batch.check_crc()?;
@@ -144,7 +142,7 @@ fn read_records(
     batch: &Batch,
     topic: &Arc<str>,
     partition: i32,
-    records: &mut Vec<Consumed>,
+    records: &mut Vec<ConsumedRecord>,
 ) -> Result<(), BatchError> {
     let header = batch.header();
     let set = batch.records(LARGEST_BATCH)?;
@@ -154,7 +152,7 @@ fn read_records(
         let named = |header: batch::Header<'_>| {
             (String::from_utf8_lossy(header.key).into_owned(), share(header.value))
         };
-        records.push(Consumed {
+        records.push(ConsumedRecord {
             topic: topic.clone(),
             partition,
             offset: header.base_offset + i64::from(record.offset_delta),

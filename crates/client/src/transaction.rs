@@ -8,8 +8,11 @@
 //!                     broken ─────────── abort ───────────┘
 //! ```
 
-use std::collections::BTreeSet;
-
+use crate::client::Client;
+use crate::cluster::Coordinator;
+use crate::commit::{GroupOffset, Membership};
+use crate::error::{ClientError, check};
+use crate::producer::{Producer, Transaction};
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::Versions;
 use ottla_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
@@ -19,39 +22,10 @@ use ottla_wire::messages::txn_offset_commit_request::{
 use ottla_wire::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse, TxnOffsetCommitRequest,
 };
-
-use crate::client::{Client, Coordinator};
-use crate::error::{ClientError, check};
-use crate::group::Membership;
-use crate::producer::Producer;
+use std::collections::BTreeSet;
 
 /// The feature level from which Produce and TxnOffsetCommit add to the transaction and EndTxn bumps the epoch (T-03).
 const ADDS_BY_ITSELF: i16 = 2;
-
-/// An open transaction.
-pub(crate) struct Transaction {
-    /// Whether the cluster has transaction version 2.
-    pub(crate) adds_by_itself: bool,
-    partitions: BTreeSet<(String, i32)>,
-    groups: BTreeSet<String>,
-}
-
-impl Transaction {
-    fn is_empty(&self) -> bool {
-        self.partitions.is_empty() && self.groups.is_empty()
-    }
-}
-
-/// An offset to commit: continue from here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupOffset {
-    /// Name of the topic.
-    pub topic: String,
-    /// Number of the partition.
-    pub partition: i32,
-    /// The offset to continue from.
-    pub offset: i64,
-}
 
 impl Producer {
     /// Opens a transaction. Nothing is sent yet; the broker's clock starts with the first record or offset.

@@ -4,8 +4,6 @@
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
 )]
 
-use std::time::Duration;
-
 use bytes::{Bytes, BytesMut};
 use ottla_client::{Client, ClientError, Node, Options};
 use ottla_wire::messages::api_versions_response::ApiVersion;
@@ -14,6 +12,7 @@ use ottla_wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, ListGroupsRequest, ListGroupsResponse, MetadataResponse,
 };
 use ottla_wire::{ApiKey, ErrorCode, Request, Response, frame};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -160,7 +159,7 @@ async fn a_closed_connection_fails_every_call_and_is_opened_again_by_the_next() 
 #[tokio::test]
 async fn an_advertised_address_that_cannot_be_reached_is_named_as_such() {
     let listener = listener().await;
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let peer = async {
         let (mut socket, _) = listener.accept().await.unwrap();
         let (_, version, id) = request(&mut socket).await.unwrap();
@@ -169,7 +168,7 @@ async fn an_advertised_address_that_cannot_be_reached_is_named_as_such() {
         let broker = MetadataResponseBroker {
             node_id: 7,
             host: "127.0.0.1".into(),
-            port: nobody.port().into(),
+            port: unused.port().into(),
             ..Default::default()
         };
         answer(&mut socket, id, &MetadataResponse { brokers: vec![broker], ..Default::default() }, version)
@@ -205,9 +204,9 @@ async fn garbage_is_malformed_or_a_lost_connection_but_never_a_panic() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_unreachable() {
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let failed = Client::connect(&nobody.to_string()).await.err().unwrap();
+async fn unused_at_the_address_is_unreachable() {
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let failed = Client::connect(&unused.to_string()).await.err().unwrap();
     assert!(matches!(failed, ClientError::Unreachable { .. }), "{failed}");
-    assert!(failed.to_string().contains(&nobody.to_string()), "{failed}");
+    assert!(failed.to_string().contains(&unused.to_string()), "{failed}");
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use ottla::Broker;
 use ottla_client::{
-    Client, ClientError, Compression, Consumed, Consumer, GroupConsumer, GroupOffset, GroupOptions,
+    Client, ClientError, Compression, ConsumedRecord, Consumer, GroupConsumer, GroupOffset, GroupOptions,
     Isolation, Membership, Node, Producer, ProducerOptions, Record, Start,
 };
 use ottla_wire::ErrorCode;
@@ -51,12 +51,12 @@ fn record(key: Option<&str>, value: &str) -> Record {
     Record { key: key.map(bytes), value: Some(bytes(value)), ..Default::default() }
 }
 
-fn text(record: &Consumed) -> String {
+fn text(record: &ConsumedRecord) -> String {
     String::from_utf8_lossy(record.value.as_ref().unwrap()).into_owned()
 }
 
 /// Reads to the current end.
-async fn read(client: &Client, topic: &str, partitions: i32, isolation: Isolation) -> Vec<Consumed> {
+async fn read(client: &Client, topic: &str, partitions: i32, isolation: Isolation) -> Vec<ConsumedRecord> {
     let mut consumer = Consumer::new(client, isolation);
     (0..partitions).for_each(|partition| consumer.assign(topic, partition, 0));
     let mut records = Vec::new();
@@ -118,7 +118,7 @@ async fn many_records_over_many_partitions_keep_their_order_by_key() {
     assert_eq!(found.len(), 6000);
     for key in 0..50 {
         let key = Bytes::from(format!("k{key}"));
-        let of_key: Vec<&Consumed> =
+        let of_key: Vec<&ConsumedRecord> =
             found.iter().filter(|record| record.key.as_ref() == Some(&key)).collect();
         assert_eq!(of_key.len(), 120);
         assert!(of_key.iter().all(|record| record.partition == of_key[0].partition));

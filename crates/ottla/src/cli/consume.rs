@@ -4,7 +4,9 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ottla_client::{Client, Consumed, Consumer, GroupConsumer, GroupOffset, GroupOptions, Isolation, Start};
+use ottla_client::{
+    Client, ConsumedRecord, Consumer, GroupConsumer, GroupOffset, GroupOptions, Isolation, Start,
+};
 
 use super::Connect;
 use super::failure::Failure;
@@ -181,7 +183,7 @@ impl Consume {
         Ok(())
     }
 
-    fn print(&self, record: &Consumed, out: &mut Out) -> Result<(), Failure> {
+    fn print(&self, record: &ConsumedRecord, out: &mut Out) -> Result<(), Failure> {
         if self.connect.is_json() {
             return Ok(out.json_line(&format::json(record))?);
         }
@@ -191,7 +193,7 @@ impl Consume {
 }
 
 /// The offsets after these records, one for each partition.
-fn behind(records: &[Consumed]) -> Vec<GroupOffset> {
+fn behind(records: &[ConsumedRecord]) -> Vec<GroupOffset> {
     let mut offsets: Vec<GroupOffset> = Vec::new();
     for record in records {
         let next = record.offset + 1;
@@ -244,7 +246,7 @@ mod tests {
 
     #[test]
     fn only_what_was_printed_is_committed() {
-        let record = |partition, offset| Consumed {
+        let record = |partition, offset| ConsumedRecord {
             topic: "t".into(),
             partition,
             offset,

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use ottla_client::{
-    Client, Consumed, Consumer, GroupConsumer, GroupOptions, Isolation, Producer, ProducerOptions, Record,
+    Client, ConsumedRecord, Consumer, GroupConsumer, GroupOptions, Isolation, Producer, ProducerOptions,
+    Record,
 };
 use ottla_wire::messages::create_topics_request::CreatableTopic;
 use serde_json::{Value, json};
@@ -252,7 +253,7 @@ fn record(value: &str) -> Record {
     Record { value: Some(value.to_owned().into()), ..Default::default() }
 }
 
-fn value(record: &Consumed) -> String {
+fn value(record: &ConsumedRecord) -> String {
     String::from_utf8_lossy(record.value.as_deref().unwrap_or_default()).into_owned()
 }
 

@@ -1,6 +1,6 @@
 //! Formats records: by patterns like those of kcat, and as JSON.
 
-use ottla_client::{Consumed, Header};
+use ottla_client::{ConsumedRecord, Header};
 use ottla_wire::explain::escape_line;
 use serde_json::{Map, Value, json};
 
@@ -90,7 +90,7 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> Result<u8, String> {
 impl Pattern {
     /// The record as bytes. A missing key or value is empty. With `escape`, control characters of the record are
     /// escaped; those of the pattern are not.
-    pub(super) fn print(&self, record: &Consumed, escape: bool) -> Vec<u8> {
+    pub(super) fn print(&self, record: &ConsumedRecord, escape: bool) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &self.0 {
             let part: Vec<u8> = match part {
@@ -127,7 +127,7 @@ fn headers(headers: &[Header]) -> Vec<u8> {
 }
 
 /// The record as a JSON object. Bytes that are not UTF-8 become `{"hex": "…"}`.
-pub(super) fn json(record: &Consumed) -> Value {
+pub(super) fn json(record: &ConsumedRecord) -> Value {
     let headers = record.headers.iter().map(|(name, value)| json!([name, bytes(value.as_deref())]));
     json!({
         "topic": &*record.topic,
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn record() -> Consumed {
-        Consumed {
+    fn record() -> ConsumedRecord {
+        ConsumedRecord {
             topic: "t".into(),
             partition: 3,
             offset: 42,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use ottla_client::{Client, Committed, Coordinator, GroupOffset, Isolation, Membership, Start};
+use ottla_client::{Client, CommittedOffset, Coordinator, GroupOffset, Isolation, Membership, Start};
 use ottla_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use ottla_wire::messages::list_groups_response::ListedGroup;
 use ottla_wire::messages::{
@@ -199,7 +199,7 @@ fn assignment(member: &DescribedGroupMember) -> BTreeMap<String, Vec<i32>> {
 async fn offsets(client: &Client, group: &str, json: bool, out: &mut Out) -> Result<(), Failure> {
     let committed = client.committed_so_far(group).await?;
     let mut rows = Vec::new();
-    for Committed { offset, metadata } in committed {
+    for CommittedOffset { offset, metadata } in committed {
         let end = end_of(client, &offset).await?;
         rows.push((offset, end, metadata));
     }

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use bytes::Bytes;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use ottla_client::{Compression, Placed, Producer, ProducerOptions, Record};
+use ottla_client::{Compression, Producer, ProducerOptions, Record, RecordMetadata};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -114,8 +114,8 @@ impl Produce {
         })
     }
 
-    fn print(&self, placed: Placed, out: &mut Out) -> Result<(), Failure> {
-        let Placed { partition, offset } = placed;
+    fn print(&self, placed: RecordMetadata, out: &mut Out) -> Result<(), Failure> {
+        let RecordMetadata { partition, offset } = placed;
         if self.connect.is_json() {
             let topic = &self.topic;
             out.json_line(&json!({ "topic": topic, "partition": partition, "offset": offset }))?;

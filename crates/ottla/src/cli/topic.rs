@@ -351,7 +351,7 @@ impl Offsets {
         let earliest = look(Start::Earliest, Isolation::ReadUncommitted).await?;
         let latest = look(Start::Latest, Isolation::ReadUncommitted).await?;
         let stable = look(Start::Latest, Isolation::ReadCommitted).await?;
-        let at = |found: &BTreeMap<i32, ottla_client::Found>, partition| {
+        let at = |found: &BTreeMap<i32, ottla_client::OffsetAndTimestamp>, partition| {
             found.get(partition).map_or(-1, |found| found.offset)
         };
         let rows = partitions.iter().map(|p| (p, at(&earliest, p), at(&latest, p), at(&stable, p)));

@@ -54,7 +54,8 @@ pub(crate) async fn values(client: &Client, isolation: Isolation) -> Vec<String>
     let mut values = Vec::new();
     while !consumer.at_end() {
         let records = consumer.poll(Duration::from_millis(50)).await.unwrap();
-        let text = |record: &ottla_client::Consumed| String::from_utf8(record.value.clone().unwrap().into());
+        let text =
+            |record: &ottla_client::ConsumedRecord| String::from_utf8(record.value.clone().unwrap().into());
         values.extend(records.iter().map(|record| text(record).unwrap()));
     }
     values.sort();
