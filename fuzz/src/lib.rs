@@ -82,7 +82,7 @@ pub fn check_cover(explained: &Explained) {
     }
 }
 
-/// The three bytes with which [`choose`] comes to this message and version.
+/// The three bytes from which [`choose`] selects this message and version.
 pub fn chosen_by(name: &str, version: i16) -> Option<Vec<u8>> {
     let messages = TableSet::built_in().messages();
     let place = messages.iter().position(|table| table.name == name)?;

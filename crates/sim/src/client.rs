@@ -1,22 +1,21 @@
 //! A client's way to the broker: frames out, frames in, and what goes wrong in between.
 //!
-//! A request that a client gave up may still arrive: [`Care`] says whether that, or a repetition, can do harm by Kafka's rules. Where
-//! it can, as with EndTxn before version 5, the fault lies in the protocol and the simulator spares it.
+//! A request that a client gave up may still arrive: [`Care`] says whether that, or a repetition, can do harm by
+//! Kafka's rules. Where it can, as with EndTxn before version 5, the fault lies in the protocol and the simulator
+//! spares it.
 
-use std::fmt::Debug;
-use std::sync::Arc;
-use std::time::Duration;
-
+use crate::pipe::{Reader, Writer};
+use crate::plan::ms;
+use crate::random::Random;
+use crate::world::{World, count, rest};
 use bytes::Bytes;
 use ottla_wire::frame::{self, Frame};
 use ottla_wire::{ErrorCode, Message, Request, Response, Text};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep, timeout};
-
-use crate::chance::Chance;
-use crate::pipe::{Reader, Writer};
-use crate::plan::ms;
-use crate::world::{World, count, rest};
 
 /// How late a request may arrive that its client gave up, in milliseconds.
 pub(crate) const LATEST: u64 = 8000;
@@ -33,20 +32,20 @@ pub(crate) enum Care {
 }
 
 /// A request that can be shown.
-pub(crate) trait Asked: Request<Response: Debug> + Debug {}
+pub(crate) trait DebugRequest: Request<Response: Debug> + Debug {}
 
-impl<R: Request<Response: Debug> + Debug> Asked for R {}
+impl<R: Request<Response: Debug> + Debug> DebugRequest for R {}
 
 /// No answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lost {
+pub(crate) struct NoAnswer {
     /// The request may have been carried out, or may yet be.
     pub(crate) doubt: bool,
 }
 
 /// An answer, and whether an earlier attempt may have been carried out too.
 #[derive(Debug)]
-pub(crate) struct Settled<T> {
+pub(crate) struct SettledAnswer<T> {
     pub(crate) answer: T,
     pub(crate) doubt: bool,
 }
@@ -60,7 +59,7 @@ struct Connection {
 pub(crate) struct Client {
     pub(crate) world: Arc<World>,
     pub(crate) name: String,
-    pub(crate) chance: Chance,
+    pub(crate) random: Random,
     id: Text,
     connection: Option<Connection>,
     correlation: i32,
@@ -70,19 +69,19 @@ pub(crate) struct Client {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Client {
-    pub(crate) fn new(world: &Arc<World>, name: String, chance: Chance) -> Client {
+    pub(crate) fn new(world: &Arc<World>, name: String, random: Random) -> Client {
         let id = name.as_str().into();
-        Client { world: Arc::clone(world), name, chance, id, connection: None, correlation: 0 }
+        Client { world: Arc::clone(world), name, random, id, connection: None, correlation: 0 }
     }
 
     /// Asks once.
-    pub(crate) async fn ask<R: Asked>(
+    pub(crate) async fn ask<R: DebugRequest>(
         &mut self,
         request: &R,
         version: i16,
         care: Care,
         patience: Duration,
-    ) -> Result<R::Response, Lost> {
+    ) -> Result<R::Response, NoAnswer> {
         self.post(request, version, care).await?;
         let answer = self.receive::<R>(version, patience).await?;
         if care == Care::Ghost && self.goes_wrong() {
@@ -92,29 +91,34 @@ impl Client {
     }
 
     /// Asks until there is an answer that is no reason to ask again, or the time is over.
-    pub(crate) async fn settle<R: Asked>(
+    pub(crate) async fn settle<R: DebugRequest>(
         &mut self,
         request: &R,
         version: i16,
         care: Care,
         until: Instant,
-    ) -> Result<Settled<R::Response>, Lost> {
+    ) -> Result<SettledAnswer<R::Response>, NoAnswer> {
         let mut doubt = false;
         loop {
             match self.ask(request, version, care, PATIENCE).await {
                 Ok(answer) if asks_again(&answer) => {}
-                Ok(answer) => return Ok(Settled { answer, doubt }),
+                Ok(answer) => return Ok(SettledAnswer { answer, doubt }),
                 Err(lost) => doubt |= lost.doubt,
             }
             if Instant::now() >= until {
-                return Err(Lost { doubt });
+                return Err(NoAnswer { doubt });
             }
-            rest(&mut self.chance, 150).await;
+            rest(&mut self.random, 150).await;
         }
     }
 
     /// Sends a request whose answer [`Client::receive`] takes.
-    pub(crate) async fn post<R: Asked>(&mut self, request: &R, version: i16, care: Care) -> Result<(), Lost> {
+    pub(crate) async fn post<R: DebugRequest>(
+        &mut self,
+        request: &R,
+        version: i16,
+        care: Care,
+    ) -> Result<(), NoAnswer> {
         let frame = self.frame(request, version);
         self.connect().await?;
         count(&self.world.figures.requests);
@@ -124,7 +128,7 @@ impl Client {
         }
         if self.goes_wrong() {
             self.lose(frame, care).await;
-            return Err(Lost { doubt: true });
+            return Err(NoAnswer { doubt: true });
         }
         if let Some(connection) = &mut self.connection {
             connection.writer.send(frame, Duration::ZERO);
@@ -133,12 +137,12 @@ impl Client {
     }
 
     /// Takes the next answer, which must be to such a request.
-    pub(crate) async fn receive<R: Asked>(
+    pub(crate) async fn receive<R: DebugRequest>(
         &mut self,
         version: i16,
         patience: Duration,
-    ) -> Result<R::Response, Lost> {
-        let lost = Lost { doubt: true };
+    ) -> Result<R::Response, NoAnswer> {
+        let lost = NoAnswer { doubt: true };
         let connection = self.connection.as_mut().ok_or(lost)?;
         let received = timeout(patience, read_frame(&mut connection.reader)).await;
         let Ok(Some(bytes)) = received else {
@@ -171,7 +175,7 @@ impl Client {
         }
     }
 
-    fn frame<R: Asked>(&mut self, request: &R, version: i16) -> Bytes {
+    fn frame<R: DebugRequest>(&mut self, request: &R, version: i16) -> Bytes {
         self.correlation += 1;
         match frame::request(self.correlation, Some(&self.id), request, version) {
             Ok(frame) => Frame::to_bytes(&frame),
@@ -182,10 +186,10 @@ impl Client {
         }
     }
 
-    async fn connect(&mut self) -> Result<(), Lost> {
+    async fn connect(&mut self) -> Result<(), NoAnswer> {
         if self.connection.is_none() {
-            rest(&mut self.chance, 5).await;
-            let (writer, reader) = self.world.connect(&mut self.chance).ok_or(Lost { doubt: false })?;
+            rest(&mut self.random, 5).await;
+            let (writer, reader) = self.world.connect(&mut self.random).ok_or(NoAnswer { doubt: false })?;
             self.connection = Some(Connection { writer, reader });
         }
         Ok(())
@@ -193,47 +197,47 @@ impl Client {
 
     fn goes_wrong(&mut self) -> bool {
         let network = self.world.plan.faults.network;
-        !self.world.is_calm() && network > 0 && self.chance.per_mille(network)
+        !self.world.is_calm() && network > 0 && self.random.per_mille(network)
     }
 
     /// The connection breaks while a request is under way.
     async fn lose(&mut self, frame: Bytes, care: Care) {
         count(&self.world.figures.lost);
         let Some(mut connection) = self.connection.take() else { return };
-        let how = self.chance.within(0..4);
+        let how = self.random.within(0..4);
         self.world.say(format_args!("{}: the connection breaks ({how})", self.name));
         match how {
             // It never arrives.
             0 => connection.writer.cut(),
             // A part of it arrives.
             1 => {
-                let part = self.chance.within(0..frame.len() as u64) as usize;
+                let part = self.random.within(0..frame.len() as u64) as usize;
                 connection.writer.send(frame.slice(..part), Duration::ZERO);
             }
             // It arrives late, whatever its client does meanwhile.
             2 if care >= Care::Late => {
-                let extra = ms(self.chance.within(10..LATEST));
+                let extra = ms(self.random.within(10..LATEST));
                 connection.writer.send(frame, extra);
             }
             // It arrives, the answer does not.
             _ => {
                 connection.writer.send(frame, Duration::ZERO);
                 let longest = self.world.plan.latency.usual * 20 + 30;
-                sleep(ms(self.chance.within(longest / 2..longest))).await;
+                sleep(ms(self.random.within(longest / 2..longest))).await;
                 connection.writer.cut();
             }
         }
     }
 
-    /// The same request arrives once more, on another connection, and nobody cares for the answer.
-    fn haunt<R: Asked>(&mut self, request: &R, version: i16) {
+    /// The same request arrives once more, on another connection, and its answer is ignored.
+    fn haunt<R: DebugRequest>(&mut self, request: &R, version: i16) {
         count(&self.world.figures.ghosts);
         let frame = self.frame(request, version);
-        let (world, mut chance) = (Arc::clone(&self.world), self.chance.fork());
+        let (world, mut random) = (Arc::clone(&self.world), self.random.fork());
         let name = self.name.clone();
         tokio::spawn(async move {
-            rest(&mut chance, LATEST).await;
-            let Some((mut writer, mut reader)) = world.connect(&mut chance) else { return };
+            rest(&mut random, LATEST).await;
+            let Some((mut writer, mut reader)) = world.connect(&mut random) else { return };
             world.say(format_args!("{name}: {} arrives again", R::KEY.name()));
             writer.send(frame, Duration::ZERO);
             let seen = timeout(PATIENCE, read_frame(&mut reader)).await;

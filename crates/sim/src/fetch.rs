@@ -1,16 +1,15 @@
 //! Reading partitions: where a consumer is, and one Fetch after the other, in a session or without.
 
-use std::collections::BTreeMap;
-
+use crate::client::{Care, Client, is_passing};
+use crate::place::{ConsumedRecord, Place};
+use crate::plan::ms;
+use crate::records::take;
+use crate::world::World;
 use ottla_checker::{Action, OpId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use ottla_wire::messages::{FetchRequest, FetchResponse};
-
-use crate::client::{Care, Client, is_passing};
-use crate::plan::ms;
-use crate::records::{Given, take};
-use crate::world::{Place, World};
+use std::collections::BTreeMap;
 
 /// Where a consumer is.
 #[derive(Debug)]
@@ -24,8 +23,8 @@ pub(crate) struct Cursor {
 
 /// What one Fetch brought.
 #[derive(Debug, Default)]
-pub(crate) struct Fetched {
-    pub(crate) given: Vec<Given>,
+pub(crate) struct FetchResult {
+    pub(crate) given: Vec<ConsumedRecord>,
     /// High watermark and last stable offset, and where the reader is now.
     pub(crate) ends: Vec<(Place, i64, i64)>,
 }
@@ -42,13 +41,13 @@ impl Cursor {
     }
 
     /// Fetches once and moves on. None if nothing came, or nothing but a reason to try again.
-    pub(crate) async fn fetch(&mut self, client: &mut Client, wait: u64) -> Option<Fetched> {
+    pub(crate) async fn fetch(&mut self, client: &mut Client, wait: u64) -> Option<FetchResult> {
         if self.in_sessions && self.session.0 == 0 {
             self.session = (0, 0);
         }
         let lowest = if self.in_sessions { 7 } else { 4 };
         // A session keeps to names or to ids.
-        let version = if self.in_sessions { 13 } else { client.chance.within(lowest..19) as i16 };
+        let version = if self.in_sessions { 13 } else { client.random.within(lowest..19) as i16 };
         let request = self.request(client, wait, version);
         let patience = ms(3000 + wait);
         let Ok(answer) = client.ask(&request, version, Care::Late, patience).await else {
@@ -71,7 +70,7 @@ impl Cursor {
 
     fn request(&self, client: &mut Client, wait: u64, version: i16) -> FetchRequest {
         let world = client.world.clone();
-        let most = client.chance.pick(&[1, 200, 1 << 20]);
+        let most = client.random.pick(&[1, 200, 1 << 20]);
         let topics = self.next.iter().map(|(place, next)| FetchTopic {
             topic: place.name().into(),
             topic_id: world.topic_id(place.topic),
@@ -85,8 +84,8 @@ impl Cursor {
         });
         FetchRequest {
             max_wait_ms: wait as i32,
-            min_bytes: client.chance.pick(&[0, 1, 1, 300]),
-            max_bytes: client.chance.pick(&[1, 500, 1 << 20, 1 << 20]),
+            min_bytes: client.random.pick(&[0, 1, 1, 300]),
+            max_bytes: client.random.pick(&[1, 500, 1 << 20, 1 << 20]),
             isolation_level: i8::from(self.committed),
             session_id: if version >= 7 { self.session.0 } else { 0 },
             session_epoch: if version >= 7 { self.session.1 } else { -1 },
@@ -95,8 +94,8 @@ impl Cursor {
         }
     }
 
-    fn read(&mut self, client: &mut Client, answer: &FetchResponse) -> Option<Fetched> {
-        let mut fetched = Fetched::default();
+    fn read(&mut self, client: &mut Client, answer: &FetchResponse) -> Option<FetchResult> {
+        let mut fetched = FetchResult::default();
         for topic in &answer.responses {
             for data in &topic.partitions {
                 let wanted = self.next.iter().find(|(place, _)| {
@@ -130,7 +129,7 @@ impl Cursor {
 
 impl World {
     /// Notes what an operation was given.
-    pub(crate) fn read_in(&self, op: OpId, fetched: &Fetched) {
+    pub(crate) fn read_in(&self, op: OpId, fetched: &FetchResult) {
         for given in &fetched.given {
             let key = self.key(given.place);
             let mut history = self.history();

@@ -1,48 +1,53 @@
 //! The whole broker, from its connections to its disk, on a virtual clock, network and disk: one thread, one seed.
-//! It must not know how the broker decides or keeps anything: it sees what clients see, and compares what was with what was replayed.
+//! It must not know how the broker decides or keeps anything: it sees what clients see, and compares what was with what
+//! was replayed.
 //!
-//! A seed gives the sizes, the clients, what they do, and what goes wrong: connections that break, requests that arrive late or
-//! twice, clients that die or come back as zombies, power failures at any call to the disk, of which any part of what was not
-//! synced survives, errors, a full disk, clocks that jump. Time is tokio's paused clock, which moves when nobody has anything to
-//! do. Every seed runs twice, and both runs must leave the same trace before its history is judged.
+//! A seed gives the sizes, the clients, what they do, and what goes wrong: connections that break, requests that arrive
+//! late or twice, clients that die or come back as zombies, power failures at any call to the disk, of which any part
+//! of what was not synced survives, errors, a full disk, clocks that jump. Time is tokio's paused clock, which advances
+//! when no task has anything to do. Every seed runs twice, and both runs must leave the same trace before its history
+//! is judged.
 #![forbid(unsafe_code)]
 
-mod chance;
 mod client;
+mod exhausted_epochs;
 mod fetch;
+mod ledger;
 mod machine;
 mod member;
 mod nemesis;
+mod order;
 mod pipe;
+mod place;
 mod plan;
+mod random;
 mod reader;
 mod records;
-mod scrapper;
 mod sender;
 mod table;
+mod topic_churn;
 mod trace;
 mod transactor;
 mod transformer;
 mod txn;
 mod world;
-mod worn;
 
+use client::{Care, Client, LATEST};
+use machine::Machine;
+use order::{Fate, Order};
+use ottla_wire::messages::CreateTopicsRequest;
+use ottla_wire::messages::create_topics_request::CreatableTopic;
+use place::{TABLE, TOPICS};
+use plan::{Plan, ms};
+use random::Random;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-
-use ottla_wire::messages::CreateTopicsRequest;
-use ottla_wire::messages::create_topics_request::CreatableTopic;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-
-use chance::Chance;
-use client::{Care, Client, LATEST};
-use machine::{Fate, Machine, Order};
-use plan::{Plan, ms};
 use transformer::Manner;
-use world::{Figures, TABLE, TOPICS, World, hold};
+use world::{Figures, World, hold};
 
 /// The longest that the clients work, in virtual time.
 const LONGEST: Duration = Duration::from_secs(1200);
@@ -92,14 +97,14 @@ pub fn run_once(seed: u64, text: bool) -> Report {
 }
 
 async fn play(seed: u64, text: bool) -> Report {
-    let mut chance = Chance::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-    let (orders, obeyed) = unbounded_channel();
+    let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let (orders, received) = unbounded_channel();
     let world = Arc::new(World::new(Plan::of(seed), text, orders));
-    let machine = Machine::new(Arc::clone(&world), chance.fork(), obeyed);
+    let machine = Machine::new(Arc::clone(&world), random.fork(), received);
     let mut machine = tokio::spawn(machine.run());
-    create_topics(&world, &mut chance).await;
+    create_topics(&world, &mut random).await;
     world.set_calm(false);
-    work(&world, &mut chance).await;
+    work(&world, &mut random).await;
     world.set_calm(true);
     world.order(Order::Empty);
     if world.jumped() {
@@ -108,10 +113,10 @@ async fn play(seed: u64, text: bool) -> Report {
     }
     // Whatever is still under way arrives.
     sleep(ms(2 * LATEST)).await;
-    if timeout(ms(24 * 3_600_000), reader::drain(&world, &mut chance)).await.is_err() {
+    if timeout(ms(24 * 3_600_000), reader::drain(&world, &mut random)).await.is_err() {
         world.find("the drain does not come to an end".to_owned());
     }
-    table::settle(&world, &mut chance).await;
+    table::settle(&world, &mut random).await;
     world.order(Order::End(Fate::Stopped));
     sleep(ms(2000)).await;
     world.order(Order::End(Fate::Over));
@@ -123,36 +128,36 @@ async fn play(seed: u64, text: bool) -> Report {
 }
 
 /// Lets the clients work and the machine suffer, until all is done.
-async fn work(world: &Arc<World>, chance: &mut Chance) {
+async fn work(world: &Arc<World>, random: &mut Random) {
     let crew = world.plan.crew;
     let mut clients = JoinSet::new();
     for number in 0..crew.senders {
-        clients.spawn(sender::run(Arc::clone(world), number, chance.fork()));
+        clients.spawn(sender::run(Arc::clone(world), number, random.fork()));
     }
     for number in 0..crew.transactors {
-        clients.spawn(transactor::run(Arc::clone(world), number, chance.fork()));
+        clients.spawn(transactor::run(Arc::clone(world), number, random.fork()));
     }
     for number in 0..crew.transformers {
-        clients.spawn(transformer::run(Arc::clone(world), number, Manner::Alone, chance.fork()));
+        clients.spawn(transformer::run(Arc::clone(world), number, Manner::Alone, random.fork()));
     }
     for number in 0..crew.members {
-        clients.spawn(transformer::run(Arc::clone(world), number, Manner::Member, chance.fork()));
+        clients.spawn(transformer::run(Arc::clone(world), number, Manner::Member, random.fork()));
     }
     for number in 0..crew.readers {
-        clients.spawn(reader::run(Arc::clone(world), number, chance.fork()));
+        clients.spawn(reader::run(Arc::clone(world), number, random.fork()));
     }
     for number in 0..crew.consumers {
-        clients.spawn(reader::consume(Arc::clone(world), number, chance.fork()));
+        clients.spawn(reader::consume(Arc::clone(world), number, random.fork()));
     }
-    for number in 0..crew.scrappers {
-        clients.spawn(scrapper::run(Arc::clone(world), number, chance.fork()));
+    for number in 0..crew.topic_churn {
+        clients.spawn(topic_churn::run(Arc::clone(world), number, random.fork()));
     }
-    let nemesis = tokio::spawn(nemesis::run(Arc::clone(world), chance.fork()));
-    for number in 0..crew.keepers {
-        clients.spawn(table::keep(Arc::clone(world), number, chance.fork()));
+    let nemesis = tokio::spawn(nemesis::run(Arc::clone(world), random.fork()));
+    for number in 0..crew.table_writers {
+        clients.spawn(table::keep(Arc::clone(world), number, random.fork()));
     }
-    if crew.keepers > 0 {
-        clients.spawn(table::audit(Arc::clone(world), chance.fork()));
+    if crew.table_writers > 0 {
+        clients.spawn(table::audit(Arc::clone(world), random.fork()));
     }
     let all = async {
         while let Some(done) = clients.join_next().await {
@@ -177,8 +182,8 @@ fn note_panic(world: &World, error: Option<tokio::task::JoinError>) {
     }
 }
 
-async fn create_topics(world: &Arc<World>, chance: &mut Chance) {
-    let mut client = Client::new(world, "founder".to_owned(), chance.fork());
+async fn create_topics(world: &Arc<World>, random: &mut Random) {
+    let mut client = Client::new(world, "founder".to_owned(), random.fork());
     let topics = TOPICS.iter().map(|name| CreatableTopic {
         name: (*name).into(),
         num_partitions: world.plan.partitions,

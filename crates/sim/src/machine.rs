@@ -1,23 +1,22 @@
 //! The machine: a disk that may fail, a clock that may jump, and one life of the broker after the other.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-
+use crate::exhausted_epochs;
+use crate::order::{Fate, Order};
+use crate::pipe::Latency;
+use crate::plan::ms;
+use crate::random::Random;
+use crate::world::{World, count};
 use ottla_broker::host::{self, Driven, Host};
 use ottla_broker::{Advertised, Context, ContextOptions, Randomness, StreamServer};
 use ottla_store::LogReader;
-use ottla_store::testing::{Fault, FaultMedium, NameEvent};
+use ottla_store::testing::{Fault, FaultMedium};
 use ottla_types::record::LogRecord;
 use ottla_types::{LogPosition, Millis};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep, sleep_until};
-
-use crate::chance::Chance;
-use crate::pipe::Latency;
-use crate::plan::ms;
-use crate::world::{World, count};
-use crate::worn;
 
 /// The log is written in blocks of this size.
 const BLOCK: u64 = 4096;
@@ -26,42 +25,8 @@ const EPOCH: i64 = 1_700_000_000_000;
 /// How often a broker on a full disk looks for room.
 const LOOK_FOR_ROOM: Duration = Duration::from_millis(200);
 
-/// What is done to the machine.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Order {
-    /// A death is near: the state is remembered at every write.
-    Watch,
-    /// The broker ends in this way.
-    End(Fate),
-    /// After so many calls the disk does this.
-    Disk(u64, Fault),
-    /// Power is lost so many calls after a file with this beginning of its name comes or goes.
-    Ambush(NameEvent, &'static str, u64),
-    /// The broker ends in this way when the next snapshot is whole.
-    Lurk(Fate),
-    /// So many bytes are left on the disk.
-    Fill(u64),
-    /// There is room again.
-    Empty,
-    /// The broker does nothing for so many milliseconds.
-    Pause(u64),
-}
-
-/// How a life of the broker ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// The machine loses power.
-    Power,
-    /// The process is killed.
-    Killed,
-    /// The process ends in good order.
-    Stopped,
-    /// The process ends in good order, and nothing follows.
-    Over,
-}
-
-/// A clock is never set back further than this from the furthest that it was ahead: what was begun before has its timeout so much later, and the end of a
-/// run waits for it.
+/// A clock is never set back further than this from the furthest that it was ahead: what was begun before has its
+/// timeout so much later, and the end of a run waits for it.
 const FURTHEST_BACK: i64 = 7_200_000;
 
 /// A clock of a life: it starts anywhere and then goes steadily.
@@ -86,7 +51,7 @@ struct Dump {
 /// The machine with all that it remembers.
 pub(crate) struct Machine {
     world: Arc<World>,
-    chance: Chance,
+    random: Random,
     medium: FaultMedium,
     wall: Wall,
     /// How far it was set forward since the beginning, or back; and the furthest ahead.
@@ -97,17 +62,17 @@ pub(crate) struct Machine {
     watching: bool,
     full: bool,
     /// What ends the broker when a snapshot is whole, and whether one is being taken.
-    lurking: Option<Fate>,
+    end_at_snapshot: Option<Fate>,
     taking: bool,
 }
 
 impl Machine {
-    pub(crate) fn new(world: Arc<World>, mut chance: Chance, orders: UnboundedReceiver<Order>) -> Machine {
-        let medium = FaultMedium::new(chance.next());
+    pub(crate) fn new(world: Arc<World>, mut random: Random, orders: UnboundedReceiver<Order>) -> Machine {
+        let medium = FaultMedium::new(random.next());
         let wall = Wall { base: EPOCH, since: Instant::now() };
         Machine {
             world,
-            chance,
+            random,
             medium,
             wall,
             set: 0,
@@ -116,15 +81,16 @@ impl Machine {
             dumps: Vec::new(),
             watching: false,
             full: false,
-            lurking: None,
+            end_at_snapshot: None,
             taking: false,
         }
     }
 
     /// Runs one broker after the other until it is over.
     pub(crate) async fn run(mut self) {
-        if self.world.plan.worn
-            && let Err(why) = worn::leave(&self.medium, &self.world.plan, &mut self.chance, Millis(EPOCH))
+        if self.world.plan.exhausted_epochs
+            && let Err(why) =
+                exhausted_epochs::write_log(&self.medium, &self.world.plan, &mut self.random, Millis(EPOCH))
         {
             self.world.find(format!("the log of an earlier broker cannot be written: {why}"));
         }
@@ -146,7 +112,7 @@ impl Machine {
                 Fate::Power | Fate::Killed | Fate::Stopped => self.medium = self.medium.restart(),
             }
             self.wall = self.next_wall();
-            sleep(ms(self.chance.within(1..400))).await;
+            sleep(ms(self.random.within(1..400))).await;
         }
     }
 
@@ -154,13 +120,13 @@ impl Machine {
     fn next_wall(&mut self) -> Wall {
         let mut base = self.wall.now().0;
         if self.world.is_calm() && self.set < self.furthest {
-            // Somebody sets it right: nothing that was noted lies ahead of it any more.
+            // The operator sets the clock: no time that was recorded lies ahead of it any more.
             base += self.furthest - self.set;
             self.set = self.furthest;
             self.world.say(format_args!("machine: the clock is set right"));
         }
-        if self.world.plan.faults.clock && !self.world.is_calm() && self.chance.per_mille(300) {
-            let jump = self.chance.pick(&[-7_200_000, -60_000, -1000, 1000, 60_000, 7_200_000]);
+        if self.world.plan.faults.clock && !self.world.is_calm() && self.random.per_mille(300) {
+            let jump = self.random.pick(&[-7_200_000, -60_000, -1000, 1000, 60_000, 7_200_000]);
             // Too far: it is set to the furthest again instead.
             let too_far = self.set + jump < self.furthest - FURTHEST_BACK;
             let jump = if too_far { self.furthest - self.set } else { jump };
@@ -175,8 +141,8 @@ impl Machine {
 
     /// Opens the log. None if the disk failed meanwhile.
     fn start(&mut self) -> Option<Driven> {
-        if !self.world.is_calm() && self.chance.per_mille(100) {
-            let at = self.medium.steps() + self.chance.within(1..60);
+        if !self.world.is_calm() && self.random.per_mille(100) {
+            let at = self.medium.steps() + self.random.within(1..60);
             self.medium.fail_at(at, Fault::Crash);
         }
         let opened = host::drive(Arc::new(self.medium.clone()), self.world.plan.host(), self.wall.now());
@@ -219,19 +185,19 @@ impl Machine {
             }
         }
         self.dumps.clear();
-        (self.watching, self.lurking, self.taking) = (false, None, false);
+        (self.watching, self.end_at_snapshot, self.taking) = (false, None, false);
     }
 
     /// One life of the broker, to its end.
     async fn live(&mut self, mut driven: Driven) -> Fate {
-        let randomness = Randomness::seeded(self.chance.next());
+        let randomness = Randomness::seeded(self.random.next());
         let opening = open(Arc::clone(&self.world), driven.host().clone(), driven.reader(), randomness);
         let opening = tokio::spawn(opening);
         let fate = self.turn_until_end(&mut driven).await;
         opening.abort();
         self.count_rewriting(&driven);
         if matches!(fate, Fate::Stopped | Fate::Over) {
-            self.world.stop_door();
+            self.world.stop_server();
             self.dump(&driven);
             driven.finish();
             self.world.close();
@@ -274,12 +240,12 @@ impl Machine {
             }
             if let Some(why) = driven.failure() {
                 self.world.say(format_args!("machine: the log failed: {why}"));
-                return if self.chance.per_mille(500) { Fate::Killed } else { Fate::Power };
+                return if self.random.per_mille(500) { Fate::Killed } else { Fate::Power };
             }
             if !goes_on {
                 return Fate::Stopped;
             }
-            if let Some(fate) = self.pounce(driven) {
+            if let Some(fate) = self.fate_at_snapshot(driven) {
                 return fate;
             }
             if due.is_none() && driven.has_work() {
@@ -300,7 +266,7 @@ impl Machine {
                         sleep(ms(span)).await;
                         self.world.set_paused(false);
                     }
-                    Some(order) => self.obey(order),
+                    Some(order) => self.execute(order),
                 },
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     due = None;
@@ -314,45 +280,45 @@ impl Machine {
     }
 
     /// Whether what lurks for the end of a snapshot strikes now.
-    fn pounce(&mut self, driven: &Driven) -> Option<Fate> {
+    fn fate_at_snapshot(&mut self, driven: &Driven) -> Option<Fate> {
         let taking = driven.is_taking_snapshot();
         let whole = std::mem::replace(&mut self.taking, taking) && !taking;
-        if whole { self.lurking.take() } else { None }
+        if whole { self.end_at_snapshot.take() } else { None }
     }
 
-    /// Lets the broker write what it has: its threads are as fast as chance will have it.
+    /// Lets the broker write what it has: its threads are run at random speeds.
     fn write(&mut self, driven: &mut Driven) {
         if self.watching {
             self.dump(driven);
         }
-        if self.chance.per_mille(300) {
+        if self.random.per_mille(300) {
             driven.do_chores();
         }
         driven.write_snapshot();
         // The next piece is taken from a state that is further ahead of the log.
-        if driven.is_taking_snapshot() && self.chance.per_mille(500) {
+        if driven.is_taking_snapshot() && self.random.per_mille(500) {
             return;
         }
-        match self.chance.within(0..8) {
+        match self.random.within(0..8) {
             // It takes its time, and more comes meanwhile.
             0 => return driven.begin_group(),
             1 | 2 => driven.write_group(),
             _ => driven.write_log(),
         }
-        if !self.chance.per_mille(self.world.plan.slow_jobs) {
+        if !self.random.per_mille(self.world.plan.slow_jobs) {
             driven.write_runs();
         }
     }
 
     fn disk_delay(&mut self) -> Duration {
         let Latency { usual, slow } = self.world.plan.disk;
-        if self.chance.per_mille(slow) && !self.world.is_calm() {
-            return ms(self.chance.within(20..2000));
+        if self.random.per_mille(slow) && !self.world.is_calm() {
+            return ms(self.random.within(20..2000));
         }
-        ms(self.chance.within(0..usual + 1))
+        ms(self.random.within(0..usual + 1))
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, order: Order) {
         self.world.say(format_args!("machine: {order:?}"));
         match order {
             Order::Watch => self.watching = true,
@@ -360,10 +326,10 @@ impl Machine {
                 self.watching |= fault == Fault::Crash;
                 self.medium.fail_at(self.medium.steps() + after, fault);
             }
-            Order::Ambush(naming, prefix, after) => {
+            Order::CrashAtFile(naming, prefix, after) => {
                 self.medium.fail_after(naming, prefix, after, Fault::Crash)
             }
-            Order::Lurk(fate) => self.lurking = Some(fate),
+            Order::EndAtSnapshot(fate) => self.end_at_snapshot = Some(fate),
             Order::Fill(spare) => {
                 self.medium.set_spare(spare);
                 self.full = true;

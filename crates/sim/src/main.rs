@@ -1,10 +1,9 @@
 //! Runs seeds of the simulator: `ottla-sim --seeds 1000`, `ottla-sim --seed 7 --text`.
 
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
 use clap::Parser;
 use ottla_sim::{Report, run, run_once};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Simulate the whole broker, one seed after the other, each twice.
 #[derive(Parser)]

@@ -1,9 +1,10 @@
 //! A member of a classic group: joins, is dealt partitions of one topic, sends heartbeats, loses its place.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
-use std::time::Duration;
-
+use crate::client::{Care, Client, is_passing};
+use crate::place::{IN, Place, TOPICS};
+use crate::plan::ms;
+use crate::random::Random;
+use crate::world::rest;
 use ottla_wire::messages::consumer_protocol_assignment::TopicPartition;
 use ottla_wire::messages::join_group_request::JoinGroupRequestProtocol;
 use ottla_wire::messages::leave_group_request::MemberIdentity;
@@ -16,48 +17,46 @@ use ottla_wire::messages::{
     OffsetFetchRequest, SyncGroupRequest,
 };
 use ottla_wire::{ErrorCode, Message, Text};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::time::Duration;
 use tokio::time::Instant;
-
-use crate::chance::Chance;
-use crate::client::{Care, Client, is_passing};
-use crate::plan::ms;
-use crate::world::{IN, Place, TOPICS, rest};
 
 /// Without a heartbeat for so long a member is out, in milliseconds.
 pub(crate) const SESSION: u64 = 6000;
 
-/// Who commits: a member in its generation, or somebody outside of any.
+/// The identity under which offsets are committed: a member in its generation, or a client outside of the group.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct Committer {
     pub(crate) group: String,
     pub(crate) generation: i32,
     pub(crate) member: String,
-    /// The name by which a static member is known: whoever comes with it takes the place of whoever had it before.
+    /// The instance id of a static member: the next member with it replaces the one that had it before.
     pub(crate) instance: Option<Text>,
 }
 
-impl Standing {
-    pub(crate) fn outside(group: &str) -> Standing {
-        Standing { group: group.to_owned(), generation: -1, member: String::new(), instance: None }
+impl Committer {
+    pub(crate) fn outside(group: &str) -> Committer {
+        Committer { group: group.to_owned(), generation: -1, member: String::new(), instance: None }
     }
 }
 
-impl Standing {
+impl Committer {
     /// The first version of a request at which it may speak, if a static member needs `with_instance`.
-    pub(crate) fn version(&self, chance: &mut Chance, versions: Range<u64>, with_instance: u64) -> i16 {
+    pub(crate) fn version(&self, random: &mut Random, versions: Range<u64>, with_instance: u64) -> i16 {
         let first = if self.instance.is_some() { with_instance.max(versions.start) } else { versions.start };
-        chance.within(first..versions.end) as i16
+        random.within(first..versions.end) as i16
     }
 }
 
 /// The name of a static member, for half of those that ask.
-pub(crate) fn instance(name: &str, number: u64, chance: &mut Chance) -> Option<Text> {
-    chance.per_mille(500).then(|| format!("static-{name}-{number}").as_str().into())
+pub(crate) fn instance(name: &str, number: u64, random: &mut Random) -> Option<Text> {
+    random.per_mille(500).then(|| format!("static-{name}-{number}").as_str().into())
 }
 
 /// See the module. It reads the topic "in".
 pub(crate) struct Member {
-    pub(crate) standing: Standing,
+    pub(crate) committer: Committer,
     pub(crate) dealt: BTreeSet<i32>,
     pub(crate) joined: bool,
     heard: Instant,
@@ -65,8 +64,8 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn new(group: &str, instance: Option<Text>) -> Member {
-        let standing = Standing { instance, ..Standing::outside(group) };
-        Member { standing, dealt: BTreeSet::new(), joined: false, heard: Instant::now() }
+        let committer = Committer { instance, ..Committer::outside(group) };
+        Member { committer, dealt: BTreeSet::new(), joined: false, heard: Instant::now() }
     }
 
     /// Joins if it is outside, else sends a heartbeat if it is time. True if the partitions were dealt anew.
@@ -79,7 +78,7 @@ impl Member {
         }
         self.joined = self.join(client).await;
         if !self.joined {
-            rest(&mut client.chance, 100).await;
+            rest(&mut client.random, 100).await;
         }
         true
     }
@@ -92,13 +91,13 @@ impl Member {
 
     async fn heartbeat(&mut self, client: &mut Client) -> bool {
         let request = HeartbeatRequest {
-            group_id: self.standing.group.as_str().into(),
-            generation_id: self.standing.generation,
-            member_id: self.standing.member.as_str().into(),
-            group_instance_id: self.standing.instance.clone(),
+            group_id: self.committer.group.as_str().into(),
+            generation_id: self.committer.generation,
+            member_id: self.committer.member.as_str().into(),
+            group_instance_id: self.committer.instance.clone(),
             ..Default::default()
         };
-        let version = self.standing.version(&mut client.chance, 0..5, 3);
+        let version = self.committer.version(&mut client.random, 0..5, 3);
         match client.ask(&request, version, Care::Late, Duration::from_secs(3)).await {
             Ok(answer) => {
                 let code = ErrorCode(answer.error_code);
@@ -106,33 +105,33 @@ impl Member {
                 self.heard = Instant::now();
                 code == ErrorCode::NONE || is_passing(code)
             }
-            // Whoever hears nothing goes on until it is told better.
+            // A member without an answer continues until an answer says otherwise.
             Err(_) => self.heard.elapsed() < ms(SESSION),
         }
     }
 
     fn forget_if_unknown(&mut self, code: ErrorCode) {
         if code == ErrorCode::UNKNOWN_MEMBER_ID || code == ErrorCode::FENCED_INSTANCE_ID {
-            self.standing.member.clear();
+            self.committer.member.clear();
         }
     }
 
     async fn join(&mut self, client: &mut Client) -> bool {
         self.dealt.clear();
         let Some(joined) = self.ask_to_join(client).await else { return false };
-        self.standing.generation = joined.generation_id;
+        self.committer.generation = joined.generation_id;
         let leads = joined.leader == joined.member_id && !joined.skip_assignment;
         let request = SyncGroupRequest {
-            group_id: self.standing.group.as_str().into(),
+            group_id: self.committer.group.as_str().into(),
             generation_id: joined.generation_id,
             member_id: joined.member_id.clone(),
-            group_instance_id: self.standing.instance.clone(),
+            group_instance_id: self.committer.instance.clone(),
             protocol_type: Some("consumer".into()),
             protocol_name: joined.protocol_name.clone(),
             assignments: if leads { deal(&joined, client.world.plan.partitions) } else { Vec::new() },
             ..Default::default()
         };
-        let version = self.standing.version(&mut client.chance, 0..6, 3);
+        let version = self.committer.version(&mut client.random, 0..6, 3);
         let Ok(synced) = client.ask(&request, version, Care::Strict, ms(2 * SESSION)).await else {
             return false;
         };
@@ -145,8 +144,8 @@ impl Member {
             let partitions = dealt.assigned_partitions.iter().flat_map(|topic| topic.partitions.to_vec());
             self.dealt = partitions.collect();
         }
-        let Member { standing, dealt, .. } = self;
-        client.world.say(format_args!("{}: generation {}, {dealt:?}", client.name, standing.generation));
+        let Member { committer, dealt, .. } = self;
+        client.world.say(format_args!("{}: generation {}, {dealt:?}", client.name, committer.generation));
         true
     }
 
@@ -154,28 +153,28 @@ impl Member {
         for _ in 0..3 {
             let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
             let request = JoinGroupRequest {
-                group_id: self.standing.group.as_str().into(),
+                group_id: self.committer.group.as_str().into(),
                 session_timeout_ms: SESSION as i32,
                 rebalance_timeout_ms: SESSION as i32,
-                member_id: self.standing.member.as_str().into(),
-                group_instance_id: self.standing.instance.clone(),
+                member_id: self.committer.member.as_str().into(),
+                group_instance_id: self.committer.instance.clone(),
                 protocol_type: "consumer".into(),
                 protocols: vec![protocol],
                 ..Default::default()
             };
-            let version = self.standing.version(&mut client.chance, 1..10, 5);
+            let version = self.committer.version(&mut client.random, 1..10, 5);
             let joined = client.ask(&request, version, Care::Strict, ms(3 * SESSION)).await.ok()?;
             let code = ErrorCode(joined.error_code);
             self.forget_if_unknown(code);
             if code == ErrorCode::MEMBER_ID_REQUIRED {
-                self.standing.member = joined.member_id.to_string();
+                self.committer.member = joined.member_id.to_string();
                 continue;
             }
             if code == ErrorCode::NONE {
-                self.standing.member = joined.member_id.to_string();
+                self.committer.member = joined.member_id.to_string();
                 return Some(joined);
             }
-            rest(&mut client.chance, 100).await;
+            rest(&mut client.random, 100).await;
         }
         None
     }
@@ -183,22 +182,22 @@ impl Member {
     /// Leaves the group in good order.
     pub(crate) async fn leave(&mut self, client: &mut Client) {
         let member = MemberIdentity {
-            member_id: self.standing.member.as_str().into(),
-            group_instance_id: self.standing.instance.clone(),
+            member_id: self.committer.member.as_str().into(),
+            group_instance_id: self.committer.instance.clone(),
             ..Default::default()
         };
         let mut request =
-            LeaveGroupRequest { group_id: self.standing.group.as_str().into(), ..Default::default() };
-        let version = self.standing.version(&mut client.chance, 0..6, 3);
+            LeaveGroupRequest { group_id: self.committer.group.as_str().into(), ..Default::default() };
+        let version = self.committer.version(&mut client.random, 0..6, 3);
         if version >= 3 {
             request.members = vec![member];
         } else {
-            request.member_id = self.standing.member.as_str().into();
+            request.member_id = self.committer.member.as_str().into();
         }
         // Who cannot say good-bye is missed in time.
         let _ = client.ask(&request, version, Care::Late, Duration::from_secs(3)).await;
         self.lose();
-        self.standing.member.clear();
+        self.committer.member.clear();
     }
 }
 
@@ -221,7 +220,7 @@ fn deal(joined: &JoinGroupResponse, partitions: i32) -> Vec<SyncGroupRequestAssi
 
 /// The offset that a group has committed for a place: none if it has not. `Err` if the broker does not say.
 pub(crate) async fn committed(client: &mut Client, group: &str, place: Place) -> Result<Option<i64>, ()> {
-    let version = client.chance.within(7..11) as i16;
+    let version = client.random.within(7..11) as i16;
     let indexes = vec![place.partition];
     let topics = vec![OffsetFetchRequestTopics {
         name: place.name().into(),

@@ -1,5 +1,6 @@
 //! A one-way connection in memory: bytes come out in order, each piece when its time has come.
 
+use crate::random::Random;
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -10,23 +11,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::chance::Chance;
-
 #[derive(Debug)]
-struct Shared {
+struct PipeState {
     queue: VecDeque<(Instant, Bytes)>,
     /// When the last piece comes out, or the end.
     last: Instant,
     /// Nothing more is written.
     ended: bool,
-    /// Nobody reads any more.
+    /// The reading end is gone.
     deaf: bool,
     reader: Option<Waker>,
 }
 
-type Pipe = Arc<Mutex<Shared>>;
+type Pipe = Arc<Mutex<PipeState>>;
 
-fn lock(pipe: &Pipe) -> MutexGuard<'_, Shared> {
+fn lock(pipe: &Pipe) -> MutexGuard<'_, PipeState> {
     pipe.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -40,9 +39,9 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    fn draw(self, chance: &mut Chance) -> Duration {
-        let most = if chance.per_mille(self.slow) { 10 * self.usual + 10 } else { self.usual };
-        Duration::from_millis(chance.within(0..most + 1))
+    fn draw(self, random: &mut Random) -> Duration {
+        let most = if random.per_mille(self.slow) { 10 * self.usual + 10 } else { self.usual };
+        Duration::from_millis(random.within(0..most + 1))
     }
 }
 
@@ -51,7 +50,7 @@ impl Latency {
 pub(crate) struct Writer {
     pipe: Pipe,
     latency: Latency,
-    chance: Chance,
+    random: Random,
 }
 
 /// The end from which bytes come.
@@ -61,18 +60,18 @@ pub(crate) struct Reader {
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-pub(crate) fn pipe(latency: Latency, chance: Chance) -> (Writer, Reader) {
+pub(crate) fn pipe(latency: Latency, random: Random) -> (Writer, Reader) {
     let shared =
-        Shared { queue: VecDeque::new(), last: Instant::now(), ended: false, deaf: false, reader: None };
+        PipeState { queue: VecDeque::new(), last: Instant::now(), ended: false, deaf: false, reader: None };
     let pipe = Arc::new(Mutex::new(shared));
-    (Writer { pipe: Arc::clone(&pipe), latency, chance }, Reader { pipe, sleep: None })
+    (Writer { pipe: Arc::clone(&pipe), latency, random }, Reader { pipe, sleep: None })
 }
 
 impl Writer {
     /// Sends bytes that take `extra` longer than usual; whatever is sent after them comes after them.
     pub(crate) fn send(&mut self, bytes: Bytes, extra: Duration) {
         let mut shared = lock(&self.pipe);
-        let at = Instant::now() + self.latency.draw(&mut self.chance) + extra;
+        let at = Instant::now() + self.latency.draw(&mut self.random) + extra;
         shared.last = shared.last.max(at);
         let at = shared.last;
         shared.queue.push_back((at, bytes));

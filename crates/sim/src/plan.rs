@@ -1,15 +1,13 @@
 //! What a seed stands for: the sizes, the speeds, who works, and what goes wrong how often.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
+use crate::pipe::Latency;
+use crate::random::Random;
 use ottla_broker::host::{HostOptions, Snapshots};
 use ottla_core::config::Settings;
 use ottla_store::{Durability, Options};
 use ottla_types::Millis;
-
-use crate::chance::Chance;
-use crate::pipe::Latency;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What is fixed before a run begins.
 #[derive(Clone, Debug)]
@@ -35,10 +33,10 @@ pub(crate) struct Plan {
     runs: u64,
     /// Milliseconds that a part may span.
     part_span: u64,
-    /// Of a thousand chances to go on with a job so many are passed over: what it reads grows old.
+    /// of a thousand occasions to go on with a job so many are passed over: what it reads grows old.
     pub(crate) slow_jobs: u64,
     /// An earlier broker has left transactional ids whose epochs are nearly used up.
-    pub(crate) worn: bool,
+    pub(crate) exhausted_epochs: bool,
 }
 
 /// How the table is compacted.
@@ -64,22 +62,22 @@ pub(crate) struct Crew {
     pub(crate) readers: u64,
     pub(crate) consumers: u64,
     /// Those whose data comes and goes.
-    pub(crate) scrappers: u64,
+    pub(crate) topic_churn: u64,
     /// Those who write to the compacted topic.
-    pub(crate) keepers: u64,
+    pub(crate) table_writers: u64,
     /// Operations that each does.
     pub(crate) ops: u64,
 }
 
-const NOBODY: Crew = Crew {
+const NO_CLIENTS: Crew = Crew {
     senders: 0,
     transactors: 0,
     transformers: 0,
     members: 0,
     readers: 0,
     consumers: 0,
-    scrappers: 0,
-    keepers: 0,
+    topic_churn: 0,
+    table_writers: 0,
     ops: 0,
 };
 
@@ -99,8 +97,8 @@ pub(crate) struct Faults {
 
 impl Plan {
     pub(crate) fn of(seed: u64) -> Plan {
-        let mut chance = Chance::new(seed);
-        let c = &mut chance;
+        let mut random = Random::new(seed);
+        let c = &mut random;
         let crew = Crew {
             senders: c.within(1..4),
             transactors: c.within(0..4),
@@ -108,9 +106,9 @@ impl Plan {
             members: c.pick(&[0, 0, 1, 2, 3]),
             readers: c.within(1..4),
             consumers: c.pick(&[0, 0, 1, 2]),
-            scrappers: c.pick(&[0, 0, 1, 2]),
+            topic_churn: c.pick(&[0, 0, 1, 2]),
             ops: c.within(4..20),
-            keepers: 0,
+            table_writers: 0,
         };
         let faults = Faults {
             network: c.pick(&[0, 5, 20, 60, 150]),
@@ -142,9 +140,9 @@ impl Plan {
             runs: 128,
             part_span: 604_800_000,
             slow_jobs: 0,
-            worn: false,
+            exhausted_epochs: false,
         };
-        plan.crew.keepers = c.pick(&[0, 1, 1, 2]);
+        plan.crew.table_writers = c.pick(&[0, 1, 1, 2]);
         plan.cleaner = Cleaner {
             backoff: c.pick(&[20, 200, 2000]),
             retention: c.pick(&[0, 3000, 60_000]),
@@ -154,7 +152,7 @@ impl Plan {
         plan.runs = c.pick(&[2, 2, 5, 128]);
         plan.part_span = c.pick(&[1, 500, 604_800_000]);
         plan.slow_jobs = c.pick(&[0, 0, 500, 900]);
-        plan.worn = c.per_mille(250);
+        plan.exhausted_epochs = c.per_mille(250);
         match c.within(0..8) {
             0 => plan.pieces(c),
             1 => plan.rewriting(c),
@@ -165,25 +163,25 @@ impl Plan {
     }
 
     /// Snapshots one after the other, each in many pieces, while topics come and go, and a machine that ends often.
-    fn pieces(&mut self, c: &mut Chance) {
+    fn pieces(&mut self, c: &mut Random) {
         self.snapshots = Snapshots { every: c.pick(&[8 << 10, 16 << 10]), after: Millis(500), piece: 1 };
         self.disk = Latency { usual: c.pick(&[1, 4]), slow: 10 };
-        self.crew.scrappers = c.within(1..4);
+        self.crew.topic_churn = c.within(1..4);
         self.faults.machine = c.pick(&[Some(300), Some(800)]);
     }
 
-    /// Data that goes into runs and away again, in small segments that snapshots soon let go of.
-    fn rewriting(&mut self, c: &mut Chance) {
+    /// Data that is moved to runs and deleted again, in small segments that snapshots soon release.
+    fn rewriting(&mut self, c: &mut Random) {
         self.snapshots = Snapshots { every: 16 << 10, after: Millis(500), piece: c.pick(&[16, 1024]) };
         self.segment_size = 64 << 10;
         self.runs = 2;
         self.slow_jobs = c.pick(&[0, 700, 950]);
         self.faults.machine = c.pick(&[Some(300), Some(800)]);
-        self.crew.scrappers = c.within(1..4);
+        self.crew.topic_churn = c.within(1..4);
         self.tail_batches = c.pick(&[10, 20, 1_000_000]);
         if self.tail_batches > 1000 {
             // Whole segments hold nothing but what goes while it is rewritten.
-            self.crew = Crew { readers: 1, scrappers: c.within(1..3), ops: 50, ..NOBODY };
+            self.crew = Crew { readers: 1, topic_churn: c.within(1..3), ops: 50, ..NO_CLIENTS };
             self.disk = Latency { usual: 15, slow: 10 };
             self.slow_jobs = 950;
             self.faults.machine = Some(5000);
@@ -191,7 +189,7 @@ impl Plan {
     }
 
     /// A group whose members lose their places in the middle of transactions that last longer than their sessions.
-    fn rebalances(&mut self, c: &mut Chance) {
+    fn rebalances(&mut self, c: &mut Random) {
         self.partitions = c.within(2..4) as i32;
         self.crew.members = c.within(2..4);
         self.crew.transformers = 0;

@@ -1,42 +1,41 @@
-//! Those who only read: consumers of all partitions, members of a group that commits what it has read, and the last one, who reads
-//! everything when all is over.
+//! Those who only read: consumers of all partitions, members of a group that commits what it has read, and the last
+//! one, who reads everything when all is over.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
+use crate::client::{Care, Client};
+use crate::fetch::Cursor;
+use crate::member::{Member, committed, instance};
+use crate::place::{IN, Place};
+use crate::plan::ms;
+use crate::random::Random;
+use crate::transactor::{Whim, whim};
+use crate::world::{World, count, rest};
 use ottla_checker::{Action, Kind, Outcome};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::OffsetCommitRequest;
 use ottla_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use tokio::time::{Instant, sleep};
-
-use crate::chance::Chance;
-use crate::client::{Care, Client};
-use crate::fetch::Cursor;
-use crate::member::{Member, committed, instance};
-use crate::plan::ms;
-use crate::transactor::{Whim, whim};
-use crate::world::{IN, Place, World, count, rest};
 
 /// How often a reader may find nothing new before the rest of the history is given up, in turns of ten seconds.
 const PATIENCE: u64 = 1200;
 
 /// Reads all partitions, in one life after the other.
-pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
+pub(crate) async fn run(world: Arc<World>, number: u64, mut random: Random) {
     let mut left = world.plan.crew.ops;
     let mut life = 0;
     while left > 0 {
         life += 1;
-        let is_committed = chance.per_mille(600);
+        let is_committed = random.per_mille(600);
         let kind = if is_committed { Kind::Poll } else { Kind::Peek };
-        let mut client = Client::new(&world, format!("r{number}.{life}"), chance.fork());
+        let mut client = Client::new(&world, format!("r{number}.{life}"), random.fork());
         let process = world.history().process(&client.name);
-        let mut cursor = Cursor::new(is_committed, chance.per_mille(400)).at_start(world.places());
+        let mut cursor = Cursor::new(is_committed, random.per_mille(400)).at_start(world.places());
         while left > 0 {
             left -= 1;
-            rest(&mut chance, 300).await;
+            rest(&mut random, 300).await;
             let op = world.history().begin(process, kind, world.stamp());
-            let wait = chance.pick(&[0, 50, 400]);
+            let wait = random.pick(&[0, 50, 400]);
             let fetched = cursor.fetch(&mut client, wait).await;
             let outcome = if fetched.is_some() { Outcome::Ok } else { Outcome::Fail };
             if let Some(fetched) = fetched {
@@ -44,7 +43,7 @@ pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
                 world.read_in(op, &fetched);
             }
             world.history().end(op, outcome, world.stamp());
-            if whim(&world, &mut chance).await != Whim::GoOn {
+            if whim(&world, &mut random).await != Whim::GoOn {
                 break;
             }
         }
@@ -52,20 +51,20 @@ pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
 }
 
 /// Reads "in" as a member of a group, and commits what it has read.
-pub(crate) async fn consume(world: Arc<World>, number: u64, mut chance: Chance) {
+pub(crate) async fn consume(world: Arc<World>, number: u64, mut random: Random) {
     let group = "consumers";
-    let instance = instance("c", number, &mut chance);
+    let instance = instance("c", number, &mut random);
     let mut left = world.plan.crew.ops;
     let mut life = 0;
     while left > 0 {
         life += 1;
-        let mut client = Client::new(&world, format!("c{number}.{life}"), chance.fork());
+        let mut client = Client::new(&world, format!("c{number}.{life}"), random.fork());
         let mut member = Member::new(group, instance.clone());
         let mut cursor = Cursor::new(true, false);
         let mut lost_place = true;
         while left > 0 {
             left -= 1;
-            rest(&mut chance, 300).await;
+            rest(&mut random, 300).await;
             lost_place |= member.attend(&mut client).await;
             if member.dealt.is_empty() {
                 continue;
@@ -75,11 +74,11 @@ pub(crate) async fn consume(world: Arc<World>, number: u64, mut chance: Chance) 
                 cursor = found;
             }
             lost_place = !read_and_commit(&mut client, &mut member, &mut cursor).await;
-            if whim(&world, &mut chance).await != Whim::GoOn {
+            if whim(&world, &mut random).await != Whim::GoOn {
                 break;
             }
         }
-        if chance.per_mille(500) {
+        if random.per_mille(500) {
             member.leave(&mut client).await;
         }
     }
@@ -95,10 +94,10 @@ async fn find_place(client: &mut Client, member: &Member) -> Option<Cursor> {
     };
     for partition in &member.dealt {
         let place = Place { topic: IN, partition: *partition };
-        let offset = committed(client, &member.standing.group, place).await.ok()?;
+        let offset = committed(client, &member.committer.group, place).await.ok()?;
         let key = world.key(place);
         let mut history = world.history();
-        let group = history.group(&member.standing.group);
+        let group = history.group(&member.committer.group);
         history.push(op, Action::Committed { group, key, offset });
         history.push(op, Action::Assigned { key });
         cursor.next.insert(place, offset.unwrap_or(0));
@@ -112,7 +111,7 @@ async fn read_and_commit(client: &mut Client, member: &mut Member, cursor: &mut 
     let world = Arc::clone(&client.world);
     let process = world.history().process(&client.name);
     let op = world.history().begin(process, Kind::Poll, world.stamp());
-    let wait = client.chance.pick(&[0, 50, 400]);
+    let wait = client.random.pick(&[0, 50, 400]);
     let Some(fetched) = cursor.fetch(client, wait).await else {
         world.history().end(op, Outcome::Fail, world.stamp());
         return true;
@@ -129,7 +128,7 @@ async fn read_and_commit(client: &mut Client, member: &mut Member, cursor: &mut 
         let offset = cursor.next[&place];
         let key = world.key(place);
         let mut history = world.history();
-        let group = history.group(&member.standing.group);
+        let group = history.group(&member.committer.group);
         history.push(op, Action::Offset { group, key, offset });
         let partition = OffsetCommitRequestPartition {
             partition_index: place.partition,
@@ -144,14 +143,14 @@ async fn read_and_commit(client: &mut Client, member: &mut Member, cursor: &mut 
         });
     }
     let request = OffsetCommitRequest {
-        group_id: member.standing.group.as_str().into(),
-        generation_id_or_member_epoch: member.standing.generation,
-        member_id: member.standing.member.as_str().into(),
-        group_instance_id: member.standing.instance.clone(),
+        group_id: member.committer.group.as_str().into(),
+        generation_id_or_member_epoch: member.committer.generation,
+        member_id: member.committer.member.as_str().into(),
+        group_instance_id: member.committer.instance.clone(),
         topics,
         ..Default::default()
     };
-    let version = member.standing.version(&mut client.chance, 5..11, 7);
+    let version = member.committer.version(&mut client.random, 5..11, 7);
     let until = Instant::now() + ms(5000);
     let settled = client.settle(&request, version, Care::Strict, until).await;
     let codes = settled.map(|settled| {
@@ -170,10 +169,10 @@ async fn read_and_commit(client: &mut Client, member: &mut Member, cursor: &mut 
     outcome == Outcome::Ok
 }
 
-/// Reads everything that is committed, when all is over: waits until no transaction is open, then goes from the first offset to
-/// the last of every partition.
-pub(crate) async fn drain(world: &Arc<World>, chance: &mut Chance) {
-    let mut client = Client::new(world, "drain".to_owned(), chance.fork());
+/// Reads everything that is committed, when all is over: waits until no transaction is open, then goes from the first
+/// offset to the last of every partition.
+pub(crate) async fn drain(world: &Arc<World>, random: &mut Random) {
+    let mut client = Client::new(world, "drain".to_owned(), random.fork());
     let process = world.history().process(&client.name);
     for place in world.places() {
         let mut cursor = Cursor::new(true, false).at_start([place]);

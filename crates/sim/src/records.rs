@@ -1,15 +1,15 @@
 //! Records in and out: batches for Produce, what a consumer makes of Fetch.
 
-use std::collections::{BTreeSet, VecDeque};
-
+use crate::ledger::Row;
+use crate::place::{ConsumedRecord, Place};
+use crate::random::Random;
+use crate::world::World;
 use bytes::Bytes;
 use ottla_checker::Value;
 use ottla_wire::batch::{BatchBuilder, NewRecord, split};
 use ottla_wire::codec::Compression;
 use ottla_wire::messages::fetch_response::PartitionData;
-
-use crate::chance::Chance;
-use crate::world::{Place, World};
+use std::collections::{BTreeSet, VecDeque};
 
 /// Timestamps of records, behind any clock that the broker may have.
 const TIMESTAMP: i64 = 1_699_900_000_000;
@@ -33,14 +33,6 @@ pub(crate) struct Fresh {
     pub(crate) row: Option<Row>,
 }
 
-/// A record of a compacted topic.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) key: String,
-    /// It deletes its key.
-    pub(crate) tombstone: bool,
-}
-
 impl World {
     /// Values that were never written.
     pub(crate) fn fresh_values(&self, count: u64) -> Vec<Fresh> {
@@ -54,8 +46,8 @@ impl World {
 }
 
 /// A batch of those values; empty only if the codec refuses, which it does not.
-pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], chance: &mut Chance) -> Bytes {
-    let codec = chance.pick(&[Compression::None, Compression::None, Compression::None, Compression::Lz4]);
+pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], random: &mut Random) -> Bytes {
+    let codec = random.pick(&[Compression::None, Compression::None, Compression::None, Compression::Lz4]);
     let mut builder = BatchBuilder::new(codec)
         .producer(sender.id, sender.epoch, sequence)
         .transactional(sender.transactional);
@@ -67,7 +59,7 @@ pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], chance: &mu
             builder.push(&NewRecord { timestamp: TIMESTAMP, key, value, headers: &[] });
             continue;
         }
-        let size = if chance.per_mille(100) { chance.within(0..700) } else { chance.within(0..20) };
+        let size = if random.per_mille(100) { random.within(0..700) } else { random.within(0..20) };
         builder.push(&NewRecord {
             timestamp: TIMESTAMP,
             key: Some(fresh.name.as_bytes()),
@@ -78,20 +70,9 @@ pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], chance: &mu
     builder.build().unwrap_or_default()
 }
 
-/// A record that a consumer is given.
-#[derive(Clone, Debug)]
-pub(crate) struct Given {
-    pub(crate) place: Place,
-    pub(crate) offset: i64,
-    /// The key.
-    pub(crate) name: String,
-    /// The value, if there is one.
-    pub(crate) value: Option<Bytes>,
-}
-
 /// What a consumer makes of one partition's answer: the records it gives on, and where it reads next.
-pub(crate) struct Taken {
-    pub(crate) given: Vec<Given>,
+pub(crate) struct PartitionResult {
+    pub(crate) given: Vec<ConsumedRecord>,
     pub(crate) next: i64,
 }
 
@@ -99,8 +80,13 @@ pub(crate) struct Taken {
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub(crate) fn take(place: Place, data: &PartitionData, from: i64, committed: bool) -> Result<Taken, String> {
-    let mut taken = Taken { given: Vec::new(), next: from };
+pub(crate) fn take(
+    place: Place,
+    data: &PartitionData,
+    from: i64,
+    committed: bool,
+) -> Result<PartitionResult, String> {
+    let mut taken = PartitionResult { given: Vec::new(), next: from };
     let Some(records) = &data.records else { return Ok(taken) };
     let aborted = data.aborted_transactions.iter().flatten();
     let mut aborted: Vec<(i64, i64)> = aborted.map(|one| (one.first_offset, one.producer_id)).collect();
@@ -126,7 +112,7 @@ pub(crate) fn take(place: Place, data: &PartitionData, from: i64, committed: boo
             } else if offset >= taken.next && !hidden {
                 let name = String::from_utf8_lossy(record.key.unwrap_or_default()).into_owned();
                 let value = record.value.map(|value| set.body().slice_ref(value));
-                taken.given.push(Given { place, offset, name, value });
+                taken.given.push(ConsumedRecord { place, offset, name, value });
             }
         }
         taken.next = taken.next.max(last + 1);

@@ -1,20 +1,20 @@
-//! A producer without transactions: idempotent, up to five batches under way, sent again in order until they are acknowledged.
+//! A producer without transactions: idempotent, up to five batches under way, sent again in order until they are
+//! acknowledged.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
-
+use crate::client::{Care, Client, PATIENCE, is_passing};
+use crate::place::{IN, LOG, Place};
+use crate::random::Random;
+use crate::records::{self, Fresh};
+use crate::world::{World, rest};
 use bytes::Bytes;
 use ottla_checker::{Kind, OpId, Outcome};
 use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use ottla_wire::messages::{InitProducerIdRequest, ProduceRequest};
 use ottla_wire::{ErrorCode, Records};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
-
-use crate::chance::Chance;
-use crate::client::{Care, Client, PATIENCE, is_passing};
-use crate::records::{self, Fresh};
-use crate::world::{IN, LOG, Place, World, rest};
 
 /// Batches under way at once.
 const WINDOW: usize = 5;
@@ -40,28 +40,28 @@ enum Answer {
     Landed(i64),
     Again,
     Refused(ErrorCode),
-    Lost,
+    Missing,
 }
 
 /// Works off its operations, starting anew whenever it does not know where it stands.
-pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
+pub(crate) async fn run(world: Arc<World>, number: u64, mut random: Random) {
     let mut left = world.plan.crew.ops;
     let mut life = 0;
     while left > 0 {
         life += 1;
-        let client = Client::new(&world, format!("s{number}.{life}"), chance.fork());
+        let client = Client::new(&world, format!("s{number}.{life}"), random.fork());
         let mut sender = Sender { client, producer: -1, epoch: -1, sequences: BTreeMap::new() };
         if !sender.start().await {
-            rest(&mut chance, 500).await;
+            rest(&mut random, 500).await;
             continue;
         }
         while left > 0 {
             left -= 1;
-            rest(&mut chance, 200).await;
+            rest(&mut random, 200).await;
             if !sender.operate().await && !sender.start().await {
                 break;
             }
-            if chance.per_mille(world.plan.faults.clients) && !world.is_calm() {
+            if random.per_mille(world.plan.faults.clients) && !world.is_calm() {
                 break;
             }
         }
@@ -78,7 +78,7 @@ impl Sender {
             producer_epoch: self.epoch,
             ..Default::default()
         };
-        let version = self.client.chance.within(3..6) as i16;
+        let version = self.client.random.within(3..6) as i16;
         let until = Instant::now() + TRIES;
         let Ok(settled) = self.client.settle(&request, version, Care::Strict, until).await else {
             return false;
@@ -97,7 +97,7 @@ impl Sender {
             history.begin(process, Kind::Send, world.stamp())
         };
         let mut queue = VecDeque::new();
-        for _ in 0..self.client.chance.within(1..9) {
+        for _ in 0..self.client.random.within(1..9) {
             queue.push_back(self.outgoing(op));
         }
         let outcome = self.deliver(op, queue).await;
@@ -107,17 +107,17 @@ impl Sender {
 
     fn outgoing(&mut self, op: OpId) -> Outgoing {
         let world = Arc::clone(&self.client.world);
-        let chance = &mut self.client.chance;
-        let topic = chance.pick(&[IN, IN, LOG]);
-        let place = Place { topic, partition: chance.within(0..world.plan.partitions as u64) as i32 };
-        let values = world.fresh_values(chance.within(1..4));
+        let random = &mut self.client.random;
+        let topic = random.pick(&[IN, IN, LOG]);
+        let place = Place { topic, partition: random.within(0..world.plan.partitions as u64) as i32 };
+        let values = world.fresh_values(random.within(1..4));
         let key = world.key(place);
         values.iter().for_each(|fresh| world.history().write(op, key, fresh.value));
         let sequence = self.sequences.entry(place).or_default();
         let sender = records::Sender { id: self.producer, epoch: self.epoch, transactional: false };
-        let bytes = records::batch(sender, *sequence, &values, chance);
+        let bytes = records::batch(sender, *sequence, &values, random);
         *sequence += values.len() as i32;
-        Outgoing { place, bytes, values, version: chance.within(3..14) as i16 }
+        Outgoing { place, bytes, values, version: random.within(3..14) as i16 }
     }
 
     async fn deliver(&mut self, op: OpId, mut queue: VecDeque<Outgoing>) -> Outcome {
@@ -131,7 +131,7 @@ impl Sender {
             tried = true;
             let round = queue.len().min(WINDOW);
             let Some(answers) = self.round(&queue, round).await else {
-                rest(&mut self.client.chance, 150).await;
+                rest(&mut self.client.random, 150).await;
                 continue;
             };
             let before = queue.len();
@@ -140,7 +140,7 @@ impl Sender {
             }
             if queue.len() == before {
                 // Time must go on, or a refusal that passes never does.
-                rest(&mut self.client.chance, 150).await;
+                rest(&mut self.client.random, 150).await;
             }
         }
         Outcome::Ok
@@ -164,7 +164,7 @@ impl Sender {
                 Some((ErrorCode(row.error_code), row.base_offset))
             });
             answers.push(match landed {
-                None => Answer::Lost,
+                None => Answer::Missing,
                 Some((ErrorCode::NONE, offset)) => Answer::Landed(offset),
                 Some((code, _)) if is_passing(code) => Answer::Again,
                 Some((code, _)) => Answer::Refused(code),
@@ -201,7 +201,7 @@ impl Sender {
                         code.name()
                     ));
                 }
-                Answer::Again | Answer::Lost => {}
+                Answer::Again | Answer::Missing => {}
             }
             waiting.push(outgoing.place);
             kept.push_back(outgoing);

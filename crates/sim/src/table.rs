@@ -1,99 +1,26 @@
-//! A compacted topic against a ledger of all that was ever written to it: whoever reads it from the first offset to the end has the
-//! last committed value of every key, or what was written after it.
+//! A compacted topic against a ledger of all that was ever written to it: a reader from the
+//! first offset to the end must find the last committed value of every key, or a later write.
 
+use crate::client::Client;
+use crate::fetch::Cursor;
+use crate::ledger::{Fate, Key, Row, Write};
+use crate::place::{ConsumedRecord, Place, TABLE};
+use crate::plan::{Plan, ms};
+use crate::random::Random;
+use crate::records::Fresh;
+use crate::transactor::{Habit, falter};
+use crate::txn::{Batches, Producer, Trouble};
+use crate::world::{World, count, hold, rest};
+use ottla_wire::messages::create_topics_request::CreatableTopicConfig;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-use ottla_wire::messages::create_topics_request::CreatableTopicConfig;
 use tokio::time::{Instant, sleep};
-
-use crate::chance::Chance;
-use crate::client::Client;
-use crate::fetch::Cursor;
-use crate::plan::{Plan, ms};
-use crate::records::{Fresh, Given, Row};
-use crate::transactor::{Habit, falter};
-use crate::txn::{Batches, Producer, Trouble};
-use crate::world::{Place, TABLE, World, count, hold, rest};
 
 /// Keys of one writer: few, so that they are written again and again.
 const KEYS: u64 = 4;
 /// Fetches after which a reader gives up.
 const FETCHES: usize = 400;
-
-/// What is known of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// Its transaction is open, or nobody knows how it ended.
-    Doubt,
-    Committed,
-    Aborted,
-}
-
-#[derive(Clone, Debug)]
-struct Write {
-    place: Place,
-    row: Row,
-    fate: Fate,
-    /// Where it landed, once that is known.
-    offset: Option<i64>,
-}
-
-/// Everything that was written, by value.
-#[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    writes: BTreeMap<String, Write>,
-}
-
-/// A key of a partition.
-type Key = (Place, String);
-
-impl Ledger {
-    fn judge(&mut self, values: &[String], fate: Fate) {
-        for value in values {
-            if let Some(write) = self.writes.get_mut(value) {
-                write.fate = fate;
-            }
-        }
-    }
-
-    /// For each key the last write that was committed and acknowledged.
-    fn committed(&self) -> BTreeMap<Key, (i64, bool)> {
-        let mut last = BTreeMap::new();
-        for write in self.writes.values().filter(|write| write.fate == Fate::Committed) {
-            let Some(offset) = write.offset else { continue };
-            let entry =
-                last.entry((write.place, write.row.key.clone())).or_insert((offset, write.row.tombstone));
-            *entry = (*entry).max((offset, write.row.tombstone));
-        }
-        last
-    }
-
-    /// Whether a key may have been deleted after an offset.
-    fn may_be_deleted(&self, (place, key): &Key, after: i64) -> bool {
-        self.writes.values().any(|write| {
-            write.place == *place
-                && write.row.key == *key
-                && write.row.tombstone
-                && write.fate != Fate::Aborted
-                && write.offset.is_none_or(|offset| offset > after)
-        })
-    }
-
-    /// What is wrong with a record that a reader of committed data was given.
-    fn fault(&self, given: &Given) -> Option<String> {
-        let value = given.value.as_ref()?;
-        let Some(write) = self.writes.get(&*String::from_utf8_lossy(value)) else {
-            return Some("was never written".to_owned());
-        };
-        let is_it = write.row.key == given.name && write.place == given.place && !write.row.tombstone;
-        if !is_it || write.offset.is_some_and(|offset| offset != given.offset) {
-            return Some(format!("was written as {write:?}"));
-        }
-        (write.fate == Fate::Aborted).then(|| "was aborted".to_owned())
-    }
-}
 
 /// The configuration of the topic.
 pub(crate) fn configs(plan: &Plan) -> Vec<CreatableTopicConfig> {
@@ -113,21 +40,21 @@ pub(crate) fn configs(plan: &Plan) -> Vec<CreatableTopicConfig> {
 }
 
 /// Writes to keys of its own, in one transaction after the other.
-pub(crate) async fn keep(world: Arc<World>, number: u64, mut chance: Chance) {
-    let habit = Habit::new(format!("keeper-{number}"), &mut chance);
+pub(crate) async fn keep(world: Arc<World>, number: u64, mut random: Random) {
+    let habit = Habit::new(format!("writer-{number}"), &mut random);
     let mut left = 3 * world.plan.crew.ops;
     let mut life = 0;
     while left > 0 {
         life += 1;
-        let mut producer = habit.producer(Client::new(&world, format!("k{number}.{life}"), chance.fork()));
+        let mut producer = habit.producer(Client::new(&world, format!("k{number}.{life}"), random.fork()));
         if producer.start(false).await.is_err() {
             left -= 1;
-            rest(&mut chance, 500).await;
+            rest(&mut random, 500).await;
             continue;
         }
         while left > 0 {
             left -= 1;
-            rest(&mut chance, 200).await;
+            rest(&mut random, 200).await;
             if operate(&mut producer, number).await.is_err() {
                 break;
             }
@@ -140,7 +67,7 @@ async fn operate(producer: &mut Producer, number: u64) -> Result<(), Trouble> {
     let world = Arc::clone(&producer.client.world);
     let mut values = Vec::new();
     let mut written = Ok(());
-    for _ in 0..producer.client.chance.within(1..4) {
+    for _ in 0..producer.client.random.within(1..4) {
         if written.is_ok() {
             written = write(producer, number, &mut values).await;
         }
@@ -150,8 +77,8 @@ async fn operate(producer: &mut Producer, number: u64) -> Result<(), Trouble> {
     }
     let judge = |fate| hold(&world.table).judge(&values, fate);
     match written {
-        Ok(()) if producer.client.chance.per_mille(700) => {}
-        // Nobody asks for a commit, nor ever will.
+        Ok(()) if producer.client.random.per_mille(700) => {}
+        // No client asks for a commit, now or later.
         Ok(()) | Err(Trouble::Doubt | Trouble::Abort | Trouble::Rejoin) => {
             judge(Fate::Aborted);
             return producer.abort().await;
@@ -178,12 +105,12 @@ async fn operate(producer: &mut Producer, number: u64) -> Result<(), Trouble> {
 /// A few records to one partition.
 async fn write(producer: &mut Producer, number: u64, values: &mut Vec<String>) -> Result<(), Trouble> {
     let world = Arc::clone(&producer.client.world);
-    let chance = &mut producer.client.chance;
-    let partition = chance.within(0..world.plan.partitions as u64) as i32;
+    let random = &mut producer.client.random;
+    let partition = random.within(0..world.plan.partitions as u64) as i32;
     let place = Place { topic: TABLE, partition };
     let fresh = |mut fresh: Fresh| {
-        let key = format!("k{number}-{}", chance.within(0..KEYS));
-        let row = Row { key, tombstone: chance.per_mille(250) };
+        let key = format!("k{number}-{}", random.within(0..KEYS));
+        let row = Row { key, tombstone: random.per_mille(250) };
         let write = Write { place, row: row.clone(), fate: Fate::Doubt, offset: None };
         hold(&world.table).writes.insert(fresh.name.clone(), write);
         values.push(fresh.name.clone());
@@ -204,22 +131,22 @@ async fn write(producer: &mut Producer, number: u64, values: &mut Vec<String>) -
 }
 
 /// Reads the table again and again while others write.
-pub(crate) async fn audit(world: Arc<World>, mut chance: Chance) {
+pub(crate) async fn audit(world: Arc<World>, mut random: Random) {
     for round in 0..world.plan.crew.ops {
-        rest(&mut chance, 2000).await;
-        let mut client = Client::new(&world, format!("audit.{round}"), chance.fork());
+        rest(&mut random, 2000).await;
+        let mut client = Client::new(&world, format!("audit.{round}"), random.fork());
         read(&world, &mut client).await;
     }
 }
 
 /// When all is over: reads until compaction has done what it can, and nothing is left twice.
-pub(crate) async fn settle(world: &Arc<World>, chance: &mut Chance) {
-    if world.plan.crew.keepers == 0 {
+pub(crate) async fn settle(world: &Arc<World>, random: &mut Random) {
+    if world.plan.crew.table_writers == 0 {
         return;
     }
-    let mut client = Client::new(world, "auditor".to_owned(), chance.fork());
+    let mut client = Client::new(world, "auditor".to_owned(), random.fork());
     let cleaner = world.plan.cleaner;
-    // Transactions that nobody ends run out.
+    // Transactions that no client ends time out.
     sleep(ms(31_000)).await;
     // Once to see what is there, once to set the horizons, once to drop what is past them.
     for _ in 0..3 {
@@ -250,13 +177,13 @@ pub(crate) async fn settle(world: &Arc<World>, chance: &mut Chance) {
 }
 
 /// Reads the table from the first offset to the end and compares it with the ledger. None if the end was not reached.
-async fn read(world: &Arc<World>, client: &mut Client) -> Option<Vec<Given>> {
+async fn read(world: &Arc<World>, client: &mut Client) -> Option<Vec<ConsumedRecord>> {
     let mut expected = hold(&world.table).committed();
     let began = Instant::now();
     let mut all = Vec::new();
     for partition in 0..world.plan.partitions {
         let place = Place { topic: TABLE, partition };
-        let in_sessions = client.chance.per_mille(300);
+        let in_sessions = client.random.per_mille(300);
         let mut cursor = Cursor::new(true, in_sessions).at_start([place]);
         let mut fetches = 0;
         loop {
@@ -265,7 +192,7 @@ async fn read(world: &Arc<World>, client: &mut Client) -> Option<Vec<Given>> {
                 return None;
             }
             let Some(fetched) = cursor.fetch(client, 0).await else {
-                rest(&mut client.chance, 300).await;
+                rest(&mut client.random, 300).await;
                 continue;
             };
             all.extend(fetched.given);
@@ -285,10 +212,10 @@ async fn read(world: &Arc<World>, client: &mut Client) -> Option<Vec<Given>> {
     Some(all)
 }
 
-fn compare(world: &World, expected: &BTreeMap<Key, (i64, bool)>, all: &[Given], slow: bool) {
+fn compare(world: &World, expected: &BTreeMap<Key, (i64, bool)>, all: &[ConsumedRecord], slow: bool) {
     let table = hold(&world.table);
     let mut found = Vec::new();
-    let mut last: BTreeMap<Key, &Given> = BTreeMap::new();
+    let mut last: BTreeMap<Key, &ConsumedRecord> = BTreeMap::new();
     for given in all {
         if let Some(fault) = table.fault(given) {
             found.push(format!("the table has {given:?}, which {fault}"));
@@ -296,7 +223,7 @@ fn compare(world: &World, expected: &BTreeMap<Key, (i64, bool)>, all: &[Given], 
         last.insert((given.place, given.name.clone()), given);
     }
     for (key, (offset, tombstone)) in expected {
-        let missed = |given: &Given| slow && (*tombstone || table.may_be_deleted(key, given.offset));
+        let missed = |given: &ConsumedRecord| slow && (*tombstone || table.may_be_deleted(key, given.offset));
         match last.get(key) {
             Some(given) if given.offset < *offset && !missed(given) => {
                 found.push(format!("{key:?} was written at {offset}, and {given:?} is its last record"));

@@ -1,4 +1,4 @@
-//! What happened, in order: as a number that two runs of a seed must agree on, and as text for whoever looks for a fault.
+//! What happened, in order: as a number that two runs of a seed must agree on, and as text, to find a fault by.
 
 use std::fmt::Arguments;
 

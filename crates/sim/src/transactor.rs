@@ -1,16 +1,15 @@
-//! A client that writes in transactions: commits most, aborts some, dawdles, dies, and comes back as a zombie.
+//! A client that writes in transactions: commits most, aborts some, hangs, crashes, and returns as a zombie.
 
-use std::collections::btree_map::Entry;
-use std::sync::Arc;
-
+use crate::client::Client;
+use crate::place::{IN, LOG, Place};
+use crate::plan::ms;
+use crate::random::Random;
+use crate::txn::{Batches, Producer, Trouble};
+use crate::world::{World, rest};
 use ottla_checker::{Ending, Kind, OpId, Outcome, Process};
 use ottla_wire::Text;
-
-use crate::chance::Chance;
-use crate::client::Client;
-use crate::plan::ms;
-use crate::txn::{Batches, Producer, Trouble};
-use crate::world::{IN, LOG, Place, World, rest};
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 /// What a client does after an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,20 +17,20 @@ pub(crate) enum Whim {
     GoOn,
     /// It is gone without a word.
     Die,
-    /// It hangs, somebody takes its place, and it wakes up.
+    /// It hangs, a successor takes its place, and it wakes up.
     Zombie,
 }
 
 /// What happens to a client now.
-pub(crate) async fn whim(world: &World, chance: &mut Chance) -> Whim {
-    if world.is_calm() || !chance.per_mille(world.plan.faults.clients) {
+pub(crate) async fn whim(world: &World, random: &mut Random) -> Whim {
+    if world.is_calm() || !random.per_mille(world.plan.faults.clients) {
         return Whim::GoOn;
     }
-    match chance.within(0..3) {
+    match random.within(0..3) {
         0 => Whim::Die,
         1 => Whim::Zombie,
         _ => {
-            tokio::time::sleep(ms(chance.within(100..8000))).await;
+            tokio::time::sleep(ms(random.within(100..8000))).await;
             Whim::GoOn
         }
     }
@@ -48,8 +47,8 @@ pub(crate) struct Habit {
 }
 
 impl Habit {
-    pub(crate) fn new(id: String, chance: &mut Chance) -> Habit {
-        let (second, timeout) = (chance.per_mille(600), chance.pick(&[1500, 4000, 30_000]));
+    pub(crate) fn new(id: String, random: &mut Random) -> Habit {
+        let (second, timeout) = (random.per_mille(600), random.pick(&[1500, 4000, 30_000]));
         Habit { id, second, timeout, instance: None }
     }
 
@@ -59,32 +58,32 @@ impl Habit {
 }
 
 /// Works off its operations in one life after the other.
-pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
-    let habit = Habit::new(format!("txn-{number}"), &mut chance);
+pub(crate) async fn run(world: Arc<World>, number: u64, mut random: Random) {
+    let habit = Habit::new(format!("txn-{number}"), &mut random);
     let mut left = world.plan.crew.ops;
     let mut life = 0;
     while left > 0 {
         life += 1;
         let name = format!("t{number}.{life}");
         let process = world.history().process(&name);
-        let mut producer = habit.producer(Client::new(&world, name, chance.fork()));
+        let mut producer = habit.producer(Client::new(&world, name, random.fork()));
         if producer.start(false).await.is_err() {
             left -= 1;
-            rest(&mut chance, 500).await;
+            rest(&mut random, 500).await;
             continue;
         }
         while left > 0 {
             left -= 1;
-            rest(&mut chance, 300).await;
+            rest(&mut random, 300).await;
             if operate(&mut producer, process).await.is_err() {
                 break;
             }
-            match whim(&world, &mut chance).await {
+            match whim(&world, &mut random).await {
                 Whim::GoOn => {}
                 Whim::Die => break,
                 Whim::Zombie => {
                     producer.rivals = true;
-                    world.haunted(tokio::spawn(walk(producer, process, chance.fork())));
+                    world.add_zombie(tokio::spawn(walk(producer, process, random.fork())));
                     break;
                 }
             }
@@ -92,9 +91,9 @@ pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
     }
 }
 
-/// A zombie wakes up and goes on as if nothing had happened.
-async fn walk(mut producer: Producer, process: Process, mut chance: Chance) {
-    rest(&mut chance, 4000).await;
+/// A zombie wakes up and continues as if nothing had happened.
+async fn walk(mut producer: Producer, process: Process, mut random: Random) {
+    rest(&mut random, 4000).await;
     for _ in 0..2 {
         if operate(&mut producer, process).await.is_err() {
             return;
@@ -110,27 +109,27 @@ async fn operate(producer: &mut Producer, process: Process) -> Result<(), Troubl
     if written.is_ok() {
         written = falter(producer).await;
     }
-    if written.is_ok() && producer.client.chance.per_mille(100) && !world.is_calm() {
+    if written.is_ok() && producer.client.random.per_mille(100) && !world.is_calm() {
         // It may take longer than its timeout.
-        rest(&mut producer.client.chance, 5000).await;
+        rest(&mut producer.client.random, 5000).await;
     }
-    let commit = producer.client.chance.per_mille(750);
+    let commit = producer.client.random.per_mille(750);
     finish(producer, op, written, commit).await
 }
 
-/// What may happen to a client in the middle of its transaction: it dies, or hangs for longer than its transaction or its place
-/// in a group lasts.
+/// What may happen to a client in the middle of its transaction: it crashes, or hangs for longer than its transaction
+/// or its place in a group lasts.
 pub(crate) async fn falter(producer: &mut Producer) -> Result<(), Trouble> {
     let world = Arc::clone(&producer.client.world);
-    let chance = &mut producer.client.chance;
-    if world.is_calm() || !chance.per_mille(world.plan.faults.clients) {
+    let random = &mut producer.client.random;
+    if world.is_calm() || !random.per_mille(world.plan.faults.clients) {
         return Ok(());
     }
-    if chance.per_mille(400) {
-        world.say(format_args!("{} dies in its transaction", producer.client.name));
+    if random.per_mille(400) {
+        world.say(format_args!("{} crashes in its transaction", producer.client.name));
         return Err(Trouble::Over { doubt: false });
     }
-    rest(chance, 9000).await;
+    rest(random, 9000).await;
     Ok(())
 }
 
@@ -151,7 +150,7 @@ pub(crate) async fn finish(
         Ok(()) => {
             world.history().ending(op, Ending::Abort);
             let aborted = producer.abort().await;
-            // Nobody asked for a commit, nor ever will.
+            // No client asked for a commit, or ever will.
             end(if aborted.is_ok() { Outcome::Ok } else { Outcome::Fail });
             return aborted;
         }
@@ -180,13 +179,13 @@ pub(crate) async fn finish(
 
 async fn write(producer: &mut Producer, op: OpId) -> Result<(), Trouble> {
     let world = Arc::clone(&producer.client.world);
-    for _ in 0..producer.client.chance.within(1..4) {
+    for _ in 0..producer.client.random.within(1..4) {
         let mut batches = Batches::new();
-        for _ in 0..producer.client.chance.pick(&[1, 1, 2, 3]) {
-            let chance = &mut producer.client.chance;
-            let topic = chance.pick(&[IN, LOG, LOG]);
-            let place = Place { topic, partition: chance.within(0..world.plan.partitions as u64) as i32 };
-            let many = chance.within(1..4);
+        for _ in 0..producer.client.random.pick(&[1, 1, 2, 3]) {
+            let random = &mut producer.client.random;
+            let topic = random.pick(&[IN, LOG, LOG]);
+            let place = Place { topic, partition: random.within(0..world.plan.partitions as u64) as i32 };
+            let many = random.within(1..4);
             if let Entry::Vacant(free) = batches.entry(place) {
                 let values = world.fresh_values(many);
                 let key = world.key(place);

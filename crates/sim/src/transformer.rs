@@ -1,23 +1,23 @@
-//! Reads, transforms, writes, and commits what it has read, in one transaction: exactly once, whoever dies.
+//! Reads, transforms, writes, and commits what it has read, in one transaction: exactly once, even if clients or the
+//! broker crash.
 
+use crate::client::Client;
+use crate::fetch::{Cursor, FetchResult};
+use crate::member::{Committer, Member, SESSION, committed, instance};
+use crate::place::{IN, OUT, Place};
+use crate::plan::ms;
+use crate::random::Random;
+use crate::transactor::{Habit, Whim, falter, finish, whim};
+use crate::txn::{Batches, Producer, Trouble};
+use crate::world::{World, rest};
+use ottla_checker::{Action, Kind, OpId, Outcome, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ottla_checker::{Action, Kind, OpId, Outcome, Process};
-
-use crate::chance::Chance;
-use crate::client::Client;
-use crate::fetch::{Cursor, Fetched};
-use crate::member::{Member, SESSION, Standing, committed, instance};
-use crate::plan::ms;
-use crate::transactor::{Habit, Whim, falter, finish, whim};
-use crate::txn::{Batches, Producer, Trouble};
-use crate::world::{IN, OUT, Place, World, rest};
-
-/// How it comes to its partitions.
+/// How it gets its partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// The partitions of its number are its own; whoever takes its transactional id takes them over.
+    /// The partitions of its number are its own; a successor with its transactional id takes them over.
     Alone,
     /// A group deals them.
     Member,
@@ -42,15 +42,15 @@ struct Worker {
 }
 
 /// Works off its operations in one life after the other.
-pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chance: Chance) {
+pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut random: Random) {
     let name = if manner == Manner::Alone { "x" } else { "m" };
-    let mut habit = Habit::new(format!("transform-{name}-{number}"), &mut chance);
+    let mut habit = Habit::new(format!("transform-{name}-{number}"), &mut random);
     // Each life may have a transactional id of its own: then the group alone keeps those out that it left behind.
     let mut fresh_ids = false;
     if manner == Manner::Member {
-        fresh_ids = chance.per_mille(500);
-        habit.instance = instance(name, number, &mut chance);
-        if chance.per_mille(500) {
+        fresh_ids = random.per_mille(500);
+        habit.instance = instance(name, number, &mut random);
+        if random.per_mille(500) {
             habit.timeout = 60_000;
         }
     }
@@ -62,26 +62,26 @@ pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chan
             habit.id = format!("transform-{name}-{number}.{life}");
         }
         let name = format!("{name}{number}.{life}");
-        let mut worker = Worker::new(&world, &name, &habit, manner, &mut chance);
+        let mut worker = Worker::new(&world, &name, &habit, manner, &mut random);
         if worker.producer.start(false).await.is_err() {
             left -= 1;
-            rest(&mut chance, 500).await;
+            rest(&mut random, 500).await;
             continue;
         }
         while left > 0 {
             left -= 1;
             // A member that has nothing waits for what others lose.
             let patient = worker.idle && manner == Manner::Member;
-            rest(&mut chance, if patient { 2000 } else { 200 }).await;
+            rest(&mut random, if patient { 2000 } else { 200 }).await;
             if worker.operate().await.is_err() {
                 break;
             }
-            match whim(&world, &mut chance).await {
+            match whim(&world, &mut random).await {
                 Whim::GoOn => {}
                 Whim::Die => break,
                 Whim::Zombie => {
                     worker.producer.rivals = true;
-                    world.haunted(tokio::spawn(walk(worker, chance.fork())));
+                    world.add_zombie(tokio::spawn(walk(worker, random.fork())));
                     break;
                 }
             }
@@ -89,11 +89,11 @@ pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut chan
     }
 }
 
-/// A zombie wakes up and goes on as if nothing had happened.
-async fn walk(mut worker: Worker, mut chance: Chance) {
+/// A zombie wakes up and continues as if nothing had happened.
+async fn walk(mut worker: Worker, mut random: Random) {
     // A static member has its successor in the same generation: that is over when others come or go.
-    let is_static = worker.member.as_ref().is_some_and(|member| member.standing.instance.is_some());
-    rest(&mut chance, if is_static { 2000 } else { 9000 }).await;
+    let is_static = worker.member.as_ref().is_some_and(|member| member.committer.instance.is_some());
+    rest(&mut random, if is_static { 2000 } else { 9000 }).await;
     for _ in 0..3 {
         if worker.operate().await.is_err() {
             return;
@@ -104,33 +104,34 @@ async fn walk(mut worker: Worker, mut chance: Chance) {
 /// A member may hang for longer than it keeps its place in the group: when it wakes up, others have its partitions.
 async fn outstay(client: &mut Client) {
     let world = Arc::clone(&client.world);
-    if !world.is_calm() && client.chance.per_mille(world.plan.faults.clients) {
-        let longest = client.chance.within(0..2 * SESSION);
+    if !world.is_calm() && client.random.per_mille(world.plan.faults.clients) {
+        let longest = client.random.within(0..2 * SESSION);
         world.say(format_args!("{} outstays its session", client.name));
         tokio::time::sleep(ms(SESSION + longest)).await;
     }
 }
 
 impl Worker {
-    fn new(world: &Arc<World>, name: &str, habit: &Habit, manner: Manner, chance: &mut Chance) -> Worker {
+    fn new(world: &Arc<World>, name: &str, habit: &Habit, manner: Manner, random: &mut Random) -> Worker {
         let alone = manner == Manner::Alone;
         let group = if alone { format!("of-{}", habit.id) } else { "members".to_owned() };
         let own = (0..world.plan.partitions).filter(|_| alone);
         Worker {
-            producer: habit.producer(Client::new(world, name.to_owned(), chance.fork())),
-            client: Client::new(world, format!("{name}r"), chance.fork()),
+            producer: habit.producer(Client::new(world, name.to_owned(), random.fork())),
+            client: Client::new(world, format!("{name}r"), random.fork()),
             process: world.history().process(name),
             member: (!alone).then(|| Member::new(&group, habit.instance.clone())),
             group,
             mine: own.map(|partition| Place { topic: IN, partition }).collect(),
-            cursor: Cursor::new(true, chance.per_mille(300)),
+            cursor: Cursor::new(true, random.per_mille(300)),
             lost_place: true,
             assigned: Vec::new(),
             idle: false,
         }
     }
 
-    /// One turn: sees to its place in the group, reads, and makes a transaction of what it read. An error means that it is over.
+    /// One turn: sees to its place in the group, reads, and makes a transaction of what it read. An error means that it
+    /// is over.
     async fn operate(&mut self) -> Result<(), Trouble> {
         self.idle = true;
         if let Some(member) = &mut self.member
@@ -145,7 +146,7 @@ impl Worker {
         }
         let world = Arc::clone(&self.client.world);
         let begun = world.stamp();
-        let wait = self.client.chance.pick(&[0, 50, 400]);
+        let wait = self.client.random.pick(&[0, 50, 400]);
         let Some(fetched) = self.cursor.fetch(&mut self.client, wait).await else { return Ok(()) };
         if fetched.given.is_empty() {
             return Ok(());
@@ -163,7 +164,7 @@ impl Worker {
         {
             member.lose();
         }
-        let commit = self.producer.client.chance.per_mille(800);
+        let commit = self.producer.client.random.per_mille(800);
         self.lost_place = done.is_err() || !commit;
         let finished = finish(&mut self.producer, op, done, commit).await;
         self.lost_place |= finished.is_err();
@@ -172,7 +173,7 @@ impl Worker {
 
     /// Goes to what the group has committed. False if that cannot be learnt now.
     async fn find_place(&mut self) -> bool {
-        self.cursor = Cursor::new(true, self.client.chance.per_mille(300));
+        self.cursor = Cursor::new(true, self.client.random.per_mille(300));
         self.assigned.clear();
         let world = Arc::clone(&self.client.world);
         let op = world.history().begin(self.process, Kind::Poll, world.stamp());
@@ -189,7 +190,7 @@ impl Worker {
         true
     }
 
-    async fn transform(&mut self, op: OpId, fetched: &Fetched) -> Result<(), Trouble> {
+    async fn transform(&mut self, op: OpId, fetched: &FetchResult) -> Result<(), Trouble> {
         let world = Arc::clone(&self.client.world);
         let mut by_target: BTreeMap<i32, Vec<_>> = BTreeMap::new();
         for given in &fetched.given {
@@ -207,7 +208,7 @@ impl Worker {
             }
             batches.insert(place, values);
         }
-        if self.client.chance.per_mille(500) {
+        if self.client.random.per_mille(500) {
             self.producer.produce(op, &batches).await?;
         } else {
             for (place, values) in batches {
@@ -215,9 +216,9 @@ impl Worker {
             }
         }
         falter(&mut self.producer).await?;
-        let standing = match &self.member {
-            Some(member) => member.standing.clone(),
-            None => Standing::outside(&self.group),
+        let committer = match &self.member {
+            Some(member) => member.committer.clone(),
+            None => Committer::outside(&self.group),
         };
         let mut offsets: Vec<(Place, i64)> = Vec::new();
         for place in self.cursor.next.keys() {
@@ -230,7 +231,7 @@ impl Worker {
             let group = world.history().group(&self.group);
             world.history().push(op, Action::Offset { group, key, offset: *offset });
         }
-        self.producer.offsets(&standing, &offsets).await?;
+        self.producer.offsets(&committer, &offsets).await?;
         falter(&mut self.producer).await?;
         if self.member.is_some() {
             outstay(&mut self.producer.client).await;

@@ -1,8 +1,12 @@
-//! A transactional producer as real clients are: it asks again until it is answered, aborts what failed, and starts over when it is fenced.
+//! A transactional producer as real clients are: it asks again until it is answered, aborts what failed, and starts
+//! over when it is fenced.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
+use crate::client::{Care, Client, NoAnswer};
+use crate::member::Committer;
+use crate::place::{Place, TOPICS};
+use crate::plan::ms;
+use crate::records::{self, Fresh, Sender};
+use crate::world::{World, count, rest};
 use ottla_checker::OpId;
 use ottla_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -15,18 +19,14 @@ use ottla_wire::messages::{
     ProduceResponse, TxnOffsetCommitRequest,
 };
 use ottla_wire::{ErrorCode, Records};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tokio::time::Instant;
-
-use crate::client::{Care, Client, Lost};
-use crate::member::Standing;
-use crate::plan::ms;
-use crate::records::{self, Fresh, Sender};
-use crate::world::{Place, TOPICS, World, count, rest};
 
 /// Why a step of a transaction did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// No answer within the time: nobody knows.
+    /// No answer within the time: the outcome is unknown.
     Doubt,
     /// The transaction cannot go on; an abort settles it.
     Abort,
@@ -78,7 +78,8 @@ impl Producer {
         }
     }
 
-    /// Gets the producer id; whoever had the transactional id before is fenced. `again` keeps it and asks for the next epoch.
+    /// Gets the producer id; the previous owner of the transactional id is fenced. `again` keeps it and asks for the
+    /// next epoch.
     pub(crate) async fn start(&mut self, again: bool) -> Result<(), Trouble> {
         let request = InitProducerIdRequest {
             transactional_id: Some(self.id.as_str().into()),
@@ -87,7 +88,7 @@ impl Producer {
             producer_epoch: if again { self.epoch } else { -1 },
             ..Default::default()
         };
-        let version = self.client.chance.within(3..6) as i16;
+        let version = self.client.random.within(3..6) as i16;
         let settled = self.client.settle(&request, version, Care::Strict, self.until()).await;
         let settled = settled.map_err(|_| Trouble::Doubt)?;
         let answer = settled.answer;
@@ -119,7 +120,7 @@ impl Producer {
             self.add_partitions(batches.keys().copied().collect()).await?;
         }
         let request = self.produce_request(batches);
-        let version = self.client.chance.within(if self.second { 12..14 } else { 8..12 }) as i16;
+        let version = self.client.random.within(if self.second { 12..14 } else { 8..12 }) as i16;
         let care = if self.second { Care::Ghost } else { Care::Late };
         let until = self.until_impatient();
         let settled = self.client.settle(&request, version, care, until).await;
@@ -146,7 +147,7 @@ impl Producer {
         let mut topics: Vec<TopicProduceData> = Vec::new();
         for (place, values) in batches {
             let sequence = self.sequences.get(place).copied().unwrap_or(0);
-            let batch = records::batch(sender, sequence, values, &mut self.client.chance);
+            let batch = records::batch(sender, sequence, values, &mut self.client.random);
             if topics.last().is_none_or(|topic| topic.name.as_str() != place.name()) {
                 let topic_id = self.client.world.topic_id(place.topic);
                 let name = place.name().into();
@@ -192,7 +193,7 @@ impl Producer {
             v3_and_below_topics: topics.collect(),
             ..Default::default()
         };
-        let version = self.client.chance.within(0..4) as i16;
+        let version = self.client.random.within(0..4) as i16;
         let settled = self.client.settle(&request, version, Care::Strict, self.until()).await;
         let settled = settled.map_err(|_| Trouble::Doubt)?;
         let results = settled.answer.results_by_topic_v3_and_below.iter();
@@ -208,12 +209,12 @@ impl Producer {
     /// Puts a group's next offsets into the transaction.
     pub(crate) async fn offsets(
         &mut self,
-        standing: &Standing,
+        committer: &Committer,
         offsets: &[(Place, i64)],
     ) -> Result<(), Trouble> {
         self.begun.get_or_insert_with(Instant::now);
         if !self.second {
-            self.add_group(&standing.group).await?;
+            self.add_group(&committer.group).await?;
         }
         let topics = offsets.iter().map(|(place, offset)| TxnOffsetCommitRequestTopic {
             name: place.name().into(),
@@ -226,16 +227,16 @@ impl Producer {
         });
         let request = TxnOffsetCommitRequest {
             transactional_id: self.id.as_str().into(),
-            group_id: standing.group.as_str().into(),
+            group_id: committer.group.as_str().into(),
             producer_id: self.producer,
             producer_epoch: self.epoch,
-            generation_id_or_member_epoch: standing.generation,
-            member_id: standing.member.as_str().into(),
-            group_instance_id: standing.instance.clone(),
+            generation_id_or_member_epoch: committer.generation,
+            member_id: committer.member.as_str().into(),
+            group_instance_id: committer.instance.clone(),
             topics: topics.collect(),
             ..Default::default()
         };
-        let version = if self.second { 5 } else { self.client.chance.within(3..5) as i16 };
+        let version = if self.second { 5 } else { self.client.random.within(3..5) as i16 };
         let care = if self.second { Care::Ghost } else { Care::Strict };
         let settled = self.client.settle(&request, version, care, self.until()).await;
         let settled = settled.map_err(|_| Trouble::Doubt)?;
@@ -252,7 +253,7 @@ impl Producer {
             group_id: group.into(),
             ..Default::default()
         };
-        let version = self.client.chance.within(0..4) as i16;
+        let version = self.client.random.within(0..4) as i16;
         let settled = self.client.settle(&request, version, Care::Strict, self.until()).await;
         let settled = settled.map_err(|_| Trouble::Doubt)?;
         match ErrorCode(settled.answer.error_code) {
@@ -273,10 +274,10 @@ impl Producer {
             committed: commit,
             ..Default::default()
         };
-        let version = if self.second { 5 } else { self.client.chance.within(0..5) as i16 };
+        let version = if self.second { 5 } else { self.client.random.within(0..5) as i16 };
         let care = if self.second { Care::Ghost } else { Care::Strict };
         let settled = self.client.settle(&request, version, care, self.until()).await;
-        let settled = settled.map_err(|Lost { doubt }| Trouble::Over { doubt })?;
+        let settled = settled.map_err(|NoAnswer { doubt }| Trouble::Over { doubt })?;
         let answer = settled.answer;
         match ErrorCode(answer.error_code) {
             ErrorCode::NONE => {}
@@ -293,13 +294,14 @@ impl Producer {
         Ok(())
     }
 
-    /// Aborts after a failure. At version 1 it is then unknown which sequence numbers arrived: a new epoch starts them afresh.
+    /// Aborts after a failure. At version 1 it is then unknown which sequence numbers arrived: a new epoch starts them
+    /// afresh.
     pub(crate) async fn abort(&mut self) -> Result<(), Trouble> {
         self.end(false).await?;
         if !self.second {
             // What it gave up may arrive before the new epoch is there.
-            if self.client.chance.per_mille(500) {
-                rest(&mut self.client.chance, 8000).await;
+            if self.client.random.per_mille(500) {
+                rest(&mut self.client.random, 8000).await;
             }
             self.start(true).await?;
         }
@@ -317,7 +319,7 @@ impl Producer {
 
     /// Some give a batch up after one attempt: it may arrive when its transaction is over.
     fn until_impatient(&mut self) -> Instant {
-        if self.client.chance.per_mille(200) { Instant::now() } else { self.until() }
+        if self.client.random.per_mille(200) { Instant::now() } else { self.until() }
     }
 
     /// What to do about a code. Some a client that did nothing wrong must never see.
@@ -337,7 +339,7 @@ impl Producer {
                 true
             }
             // With the last epoch the producer id goes too.
-            ErrorCode::INVALID_PRODUCER_ID_MAPPING => world.plan.worn,
+            ErrorCode::INVALID_PRODUCER_ID_MAPPING => world.plan.exhausted_epochs,
             _ => false,
         };
         if fencing {

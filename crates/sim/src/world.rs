@@ -1,50 +1,29 @@
 //! What everybody in a run shares: the time, the trace, the history, the way to the broker.
 
+use crate::ledger::Ledger;
+use crate::order::Order;
+use crate::pipe::{self, Reader, Writer};
+use crate::place::{IN, LOG, OUT, Place};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::trace::Trace;
+use ottla_broker::StreamServer;
+use ottla_checker::{History, Key};
+use ottla_wire::Uuid;
 use std::fmt::Arguments;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use ottla_broker::StreamServer;
-use ottla_checker::{History, Key};
-use ottla_wire::Uuid;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
-use crate::chance::Chance;
-use crate::machine::Order;
-use crate::pipe::{self, Reader, Writer};
-use crate::plan::Plan;
-use crate::table::Ledger;
-use crate::trace::Trace;
-
-/// The topics: what is read and transformed, what comes out, what nobody transforms, and what is compacted.
-pub(crate) const TOPICS: [&str; 4] = ["in", "out", "log", "table"];
-pub(crate) const IN: usize = 0;
-pub(crate) const OUT: usize = 1;
-pub(crate) const LOG: usize = 2;
-pub(crate) const TABLE: usize = 3;
-
-/// A partition of one of the topics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) topic: usize,
-    pub(crate) partition: i32,
-}
-
-impl Place {
-    pub(crate) fn name(self) -> &'static str {
-        TOPICS[self.topic]
-    }
-}
-
 /// The broker that can be reached now.
 #[derive(Debug)]
 struct Open {
-    door: StreamServer,
-    guests: Vec<AbortHandle>,
+    server: StreamServer,
+    connections: Vec<AbortHandle>,
 }
 
 /// See the module.
@@ -66,7 +45,7 @@ pub(crate) struct World {
     jumped: AtomicBool,
     /// The broker's process does nothing just now.
     paused: AtomicBool,
-    guests: AtomicU64,
+    connections: AtomicU64,
     values: AtomicU64,
     stamps: AtomicU64,
     zombies: Mutex<Vec<JoinHandle<()>>>,
@@ -111,7 +90,7 @@ impl World {
             calm: AtomicBool::new(true),
             jumped: AtomicBool::new(false),
             paused: AtomicBool::new(false),
-            guests: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
             values: AtomicU64::new(0),
             stamps: AtomicU64::new(0),
             zombies: Mutex::default(),
@@ -140,7 +119,7 @@ impl World {
         hold(&self.trace).bytes(self.now(), place, bytes);
     }
 
-    /// Whether somebody reads the text of the trace.
+    /// Whether the text of the trace is kept.
     pub(crate) fn is_loud(&self) -> bool {
         self.loud
     }
@@ -214,13 +193,13 @@ impl World {
         self.paused.store(paused, Relaxed);
     }
 
-    /// Does something to the machine; nobody obeys once the run is over.
+    /// Gives an order to the machine. Once the run is over it has no effect.
     pub(crate) fn order(&self, order: Order) {
         let _ = self.orders.send(order);
     }
 
-    /// A client goes on that has a successor.
-    pub(crate) fn haunted(&self, zombie: JoinHandle<()>) {
+    /// A client continues that has a successor.
+    pub(crate) fn add_zombie(&self, zombie: JoinHandle<()>) {
         hold(&self.zombies).push(zombie);
     }
 
@@ -229,37 +208,37 @@ impl World {
     }
 
     /// The broker can be reached.
-    pub(crate) fn open(&self, door: StreamServer) {
-        *hold(&self.open) = Some(Open { door, guests: Vec::new() });
+    pub(crate) fn open(&self, server: StreamServer) {
+        *hold(&self.open) = Some(Open { server, connections: Vec::new() });
     }
 
     /// The broker is gone, and all connections with it.
     pub(crate) fn close(&self) {
         if let Some(open) = hold(&self.open).take() {
-            open.guests.iter().for_each(AbortHandle::abort);
+            open.connections.iter().for_each(AbortHandle::abort);
         }
     }
 
-    /// A connection to the broker, unless nobody listens.
-    pub(crate) fn connect(&self, chance: &mut Chance) -> Option<(Writer, Reader)> {
+    /// A connection to the broker, unless it does not listen.
+    pub(crate) fn connect(&self, random: &mut Random) -> Option<(Writer, Reader)> {
         let mut open = hold(&self.open);
         let open = open.as_mut()?;
         let latency = self.plan.latency;
-        let (to_broker, at_broker) = pipe::pipe(latency, chance.fork());
-        let (to_client, at_client) = pipe::pipe(latency, chance.fork());
-        let number = self.guests.fetch_add(1, Relaxed);
+        let (to_broker, at_broker) = pipe::pipe(latency, random.fork());
+        let (to_client, at_client) = pipe::pipe(latency, random.fork());
+        let number = self.connections.fetch_add(1, Relaxed);
         let peer = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 1), 1024 + (number % 60_000) as u16));
-        let serving = open.door.serve(peer, at_broker, to_client);
+        let serving = open.server.serve(peer, at_broker, to_client);
         let task = tokio::spawn(async move { drop(serving.await) });
-        open.guests.retain(|guest| !guest.is_finished());
-        open.guests.push(task.abort_handle());
+        open.connections.retain(|connection| !connection.is_finished());
+        open.connections.push(task.abort_handle());
         Some((to_broker, at_client))
     }
 
     /// Lets connections finish what is under way.
-    pub(crate) fn stop_door(&self) {
+    pub(crate) fn stop_server(&self) {
         if let Some(open) = &*hold(&self.open) {
-            open.door.stop();
+            open.server.stop();
         }
     }
 }
@@ -273,8 +252,8 @@ pub(crate) fn count(figure: &AtomicU64) {
     figure.fetch_add(1, Relaxed);
 }
 
-/// Sleeps for a time by chance: a millisecond at least, so that whoever tries again lets time go on.
-pub(crate) async fn rest(chance: &mut Chance, most: u64) {
-    let span = chance.within(1..most.max(1) + 1);
+/// Sleeps for a random time, at least a millisecond, so that a client that retries lets the virtual clock advance.
+pub(crate) async fn rest(random: &mut Random, most: u64) {
+    let span = random.within(1..most.max(1) + 1);
     tokio::time::sleep(Duration::from_millis(span)).await;
 }

@@ -71,7 +71,7 @@ class Worker:
         self.producer = Producer(transactional(bootstrap, f"{group}-{slot}"))
         self.partitions = len(self.producer.list_topics(target, 30).topics[target].partitions)
         insist(self.producer.init_transactions, CALL)
-        # A batch whose partitions went away in the middle of polling belongs to somebody else by now.
+        # A batch whose partitions were revoked in the middle of polling belongs to another member by now.
         self.consumer.subscribe([source], on_assign=self.begin_anew, on_revoke=self.forget, on_lost=self.forget)
 
     def forget(self, *_):
@@ -168,7 +168,7 @@ def read(bootstrap, topic):
     for p, high in ends(bootstrap, topic, IsolationLevel.READ_UNCOMMITTED).items():
         history.say("ends", key=f"{topic}/{p}", high=high, stable=stable[p])
     settings = {
-        "group.id": "nobody",
+        "group.id": "unused",
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",

@@ -25,7 +25,7 @@ PASSING = {
 
 
 class Abort(Exception):
-    """The transaction has to be aborted; the client goes on."""
+    """The transaction has to be aborted; the client continues."""
 
 
 class History:

@@ -18,7 +18,7 @@ class Mixer:
         self.topic, self.count = topic, 0
         self.anew = []  # partitions whose place is new
         settings = {
-            "group.id": "nobody",
+            "group.id": "unused",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",

@@ -325,7 +325,7 @@ def static_member(bootstrap, run_id):
     b3 = member("b")
     until("B3 has partitions", lambda: b3.error or b3.assigned)
     equal(b3.assigned, kept, "B3's partitions")
-    until("B2 is told", lambda: b2.error)
+    until("B2 is fenced", lambda: b2.error)
     code = b2.error.code()
     check(code in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL), f"B2 got {b2.error}")
     equal(a.rebalances, rebalances, "A's rebalances")

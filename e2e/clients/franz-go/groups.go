@@ -264,7 +264,7 @@ func staticMember(w *world) (string, error) {
 	if err := w.owns(b3, had); err != nil {
 		return "", err
 	}
-	return "", w.until("the replaced member is told FENCED_INSTANCE_ID", func() (bool, error) {
+	return "", w.until("the replaced member receives FENCED_INSTANCE_ID", func() (bool, error) {
 		b2.mu.Lock()
 		defer b2.mu.Unlock()
 		return errors.Is(b2.group, kerr.FencedInstanceID), nil

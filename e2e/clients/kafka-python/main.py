@@ -294,7 +294,7 @@ def static_member(bootstrap, run_id):
     equal(b3.assigned, kept, "B3's partitions")
     # A fenced heartbeat is only logged by this client; a commit raises.
     b2.commits_always = True
-    until("B2 is told", lambda: b2.error)
+    until("B2 is fenced", lambda: b2.error)
     check(isinstance(b2.error, FencedInstanceIdError), f"B2 got {b2.error!r}")
     equal(a.rebalances, rebalances, "A's rebalances")
     a.leave()

@@ -41,7 +41,7 @@ export async function zombieFenced(world) {
   return `${call}: ${error.type}`
 }
 
-// What the zombie is told, and on which call.
+// Which error the zombie receives, and on which call.
 async function fence(txn, topic) {
   try {
     await txn.send({ topic, acks: -1, messages: [{ partition: 0, value: 'zombie-2' }] })

@@ -204,7 +204,7 @@ def static_member(bootstrap, run_id):
     b3 = member("b")
     until("B3 has partitions", b3.assigned)
     equal(b3.assigned(), kept, "B3's partitions")
-    until("B2 is told", lambda: "fenced" in "".join(b2.kcat.err))
+    until("B2 is fenced", lambda: "fenced" in "".join(b2.kcat.err))
     equal(len(a.rebalances()), rebalances, "A's rebalances")
     b2.kcat.process.kill()
     for member in (a, b3):

@@ -137,7 +137,7 @@ public final class Main {
         settings.put("processing.guarantee", words[5]);
         settings.put("group.protocol", "classic");
         settings.put("num.stream.threads", 2);
-        // Every update goes on at once and can be counted.
+        // Every update is forwarded at once and can be counted.
         settings.put("statestore.cache.max.bytes", 0);
         settings.put("repartition.purge.interval.ms", 500);
         // Work moves to a new instance at once, and not only after it has caught up.

@@ -128,7 +128,7 @@ public final class Eos {
         }
     }
 
-    /** The transaction has to be aborted; the client goes on. */
+    /** The transaction has to be aborted; the client continues. */
     private static final class Abort extends RuntimeException {
         Abort(String why, Throwable cause) {
             super(why, cause);

@@ -150,7 +150,7 @@ final class Groups {
         Member b3 = new Member(env, second);
         Kit.until("B3 has partitions", () -> b3.failed() || !b3.assigned.isEmpty());
         Kit.equal(new TreeSet<>(b3.assigned), kept, "B3's partitions");
-        Kit.until("B2 is told", () -> b2.error != null);
+        Kit.until("B2 is fenced", () -> b2.error != null);
         Kit.check(b2.error instanceof FencedInstanceIdException, "B2 got " + b2.error);
         Kit.equal(a.rebalances, rebalances, "A's rebalances");
         a.leave();

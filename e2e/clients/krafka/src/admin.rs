@@ -1,15 +1,14 @@
 //! What an administrator does.
 
+use crate::plain::send;
+use crate::world::{POLL, Res, World, ensure, same, text};
 use krafka::admin::{
     AdminClient, ConfigEntry, ConfigOp, ConfigResource, NewTopic, OffsetSpec, TopicPartition,
 };
 use krafka::consumer::{AutoOffsetReset, OffsetAndMetadata};
 use krafka::error::{ErrorCode, KrafkaError};
 
-use crate::plain::send;
-use crate::world::{POLL, Res, World, ensure, same, text};
-
-/// The source of a config that nobody set (DescribeConfigs).
+/// The source of a config that was never set (DescribeConfigs).
 const DEFAULT_CONFIG: i8 = 5;
 
 pub async fn run(world: &World) -> Res<String> {

@@ -1,17 +1,15 @@
 //! Consumer groups.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
+use crate::plain::send;
+use crate::world::{POLL, Res, World, ensure, same, text};
 use krafka::consumer::{
     AutoOffsetReset, Consumer, ConsumerRebalanceListener, PartitionAssignmentStrategy, TopicPartition,
 };
 use krafka::error::{ErrorCode, KrafkaError};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::task::JoinHandle;
-
-use crate::plain::send;
-use crate::world::{POLL, Res, World, ensure, same, text};
 
 /// What a member did so far.
 #[derive(Default)]
@@ -44,10 +42,10 @@ impl ConsumerRebalanceListener for Moves {
 
 /// How often the member that is there first says that it lives.
 ///
-/// krafka goes on sending heartbeats while its own JoinGroup waits for the others. Such a heartbeat is answered after the join, for
+/// krafka continues to send heartbeats while its own JoinGroup waits for the others. Such a heartbeat is answered after the join, for
 /// a generation that is over by then, with ILLEGAL_GENERATION; if a poll sees that before the SyncGroup ends, the member takes
 /// itself for expelled and joins again as a new one, which it may do until the scenario's time is over. So the joins of the first
-/// member must not last until its next heartbeat: its interval is long, and the others notice what goes on at once.
+/// member must not last until its next heartbeat: its interval is long, and the others notice the rebalance at once.
 const FIRST: Duration = Duration::from_secs(1);
 /// The same for members that come later.
 const LATER: Duration = Duration::from_millis(50);
@@ -181,7 +179,7 @@ pub async fn static_member(world: &World) -> Res<String> {
         KrafkaError::Broker { code, .. } => *code == ErrorCode::FencedInstanceId,
         other => other.to_string().contains("FencedInstanceId"),
     };
-    world.until("B2 is told FENCED_INSTANCE_ID", async || Ok(b2.diary().errors.iter().any(fenced))).await?;
+    world.until("B2 receives FENCED_INSTANCE_ID", async || Ok(b2.diary().errors.iter().any(fenced))).await?;
     let strange = a.diary().errors.first().map(ToString::to_string);
     ensure(strange.is_none(), || format!("A had an error: {strange:?}"))?;
     b3.close().await?;

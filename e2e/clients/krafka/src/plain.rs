@@ -1,14 +1,12 @@
 //! Producing and consuming without transactions.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use crate::world::{Res, World, ensure, same, text};
 use krafka::Compression;
 use krafka::consumer::{ConsumerRecord, IsolationLevel};
 use krafka::producer::{DeliveryHandle, Producer, Record};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-
-use crate::world::{Res, World, ensure, same, text};
 
 /// The reason why a scenario cannot be run without the runner's proxy.
 pub const NO_PROXY: &str = "the broker is not behind the proxy";

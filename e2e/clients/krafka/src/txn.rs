@@ -1,14 +1,12 @@
 //! Transactions.
 
-use std::time::{Duration, Instant};
-
+use crate::plain::{acknowledged, count, ends, numbered, send};
+use crate::world::{POLL, Res, World, ensure, same, text};
 use krafka::admin::{ListOffsetsOptions, OffsetSpec, TopicPartition};
 use krafka::consumer::{AutoOffsetReset, Consumer, IsolationLevel};
 use krafka::error::KrafkaError;
 use krafka::producer::{Record, TopicPartitionOffset, TransactionalProducer};
-
-use crate::plain::{acknowledged, count, ends, numbered, send};
-use crate::world::{POLL, Res, World, ensure, same, text};
+use std::time::{Duration, Instant};
 
 const COMMITTED: IsolationLevel = IsolationLevel::ReadCommitted;
 const UNCOMMITTED: IsolationLevel = IsolationLevel::ReadUncommitted;
@@ -126,7 +124,7 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// Goes on reading until so many values were seen.
+/// Reads on until the given number of values were seen.
 async fn read(world: &World, reader: &Consumer, seen: &mut Vec<String>, enough: usize) -> Res<()> {
     world
         .read(reader, |record| {

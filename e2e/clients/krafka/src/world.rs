@@ -1,13 +1,12 @@
 //! What every scenario needs: a client, topics, waiting, and reading to the end.
 
-use std::error::Error;
-use std::fmt::Debug;
-use std::time::{Duration, Instant};
-
 use krafka::Kafka;
 use krafka::admin::{ListConsumerGroupOffsetsOptions, NewTopic, TopicPartition};
 use krafka::consumer::{AutoOffsetReset, Consumer, ConsumerRecord, IsolationLevel};
 use krafka::producer::{Producer, Record, TransactionalProducer};
+use std::error::Error;
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
 
 pub type Res<T> = Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -1,7 +1,8 @@
-//! What an earlier broker left: transactional ids whose epochs are nearly used up, so that new producer ids follow soon.
+//! What an earlier broker left: transactional ids whose epochs are nearly used up, so that new producer ids follow
+//! soon.
 
-use std::sync::Arc;
-
+use crate::plan::Plan;
+use crate::random::Random;
 use ottla_store::testing::FaultMedium;
 use ottla_store::{Callbacks, Log, Options};
 use ottla_types::record::{
@@ -9,21 +10,19 @@ use ottla_types::record::{
     TransactionUpdated,
 };
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
-
-use crate::chance::Chance;
-use crate::plan::Plan;
+use std::sync::Arc;
 
 /// Whose ids, and how many of each there are at most.
-const NAMES: [(&str, i64); 4] = [("txn", 3), ("keeper", 2), ("transform-x", 2), ("transform-m", 3)];
+const NAMES: [(&str, i64); 4] = [("txn", 3), ("writer", 2), ("transform-x", 2), ("transform-m", 3)];
 
 /// Writes a log that ends in good order.
 ///
 /// # Errors
 /// Why that cannot be.
-pub(crate) fn leave(
+pub(crate) fn write_log(
     medium: &FaultMedium,
     plan: &Plan,
-    chance: &mut Chance,
+    random: &mut Random,
     now: Millis,
 ) -> Result<(), String> {
     let options = Options { threads: false, ..plan.host().log };
@@ -38,7 +37,7 @@ pub(crate) fn leave(
             transactional_id,
             producer_id: ProducerId(producer),
             previous_producer_id: ProducerId::NONE,
-            epoch: ProducerEpoch(i16::MAX - 1 - chance.within(0..8) as i16),
+            epoch: ProducerEpoch(i16::MAX - 1 - random.within(0..8) as i16),
             last_epoch: ProducerEpoch::NONE,
             timeout: Millis(4000),
             status: TransactionStatus::Empty,

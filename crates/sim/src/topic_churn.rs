@@ -1,9 +1,9 @@
-//! Data that comes and goes: topics that are filled, emptied and deleted, so that segments are freed and snapshots written while
-//! everything else goes on. What it writes is in no history.
+//! Topics that are filled, emptied and deleted, so that segments are freed and snapshots are written during the run. Its
+//! records are in no history.
 
-use std::sync::Arc;
-use std::time::Duration;
-
+use crate::client::{Care, Client};
+use crate::random::Random;
+use crate::world::{World, rest};
 use ottla_wire::batch::{BatchBuilder, NewRecord};
 use ottla_wire::codec::Compression;
 use ottla_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
@@ -11,27 +11,25 @@ use ottla_wire::messages::delete_records_request::{DeleteRecordsPartition, Delet
 use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use ottla_wire::messages::{CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, ProduceRequest};
 use ottla_wire::{Records, Text};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
-use crate::chance::Chance;
-use crate::client::{Care, Client};
-use crate::world::{World, rest};
-
-/// A `retention.ms` that nobody else has.
+/// A `retention.ms` that no other topic has.
 const OWN: &str = "3600000";
 /// Bytes of the values, at most.
 const LARGE: u64 = 12_000;
 
-/// Works off its operations. Whatever fails is left to the next one.
-pub(crate) async fn run(world: Arc<World>, number: u64, mut chance: Chance) {
-    let mut client = Client::new(&world, format!("scrap{number}"), chance.fork());
-    let topic: Text = format!("scrap-{number}").as_str().into();
+/// Performs its operations. A failed one is not repeated.
+pub(crate) async fn run(world: Arc<World>, number: u64, mut random: Random) {
+    let mut client = Client::new(&world, format!("churn{number}"), random.fork());
+    let topic: Text = format!("churn-{number}").as_str().into();
     for _ in 0..2 * world.plan.crew.ops {
-        rest(&mut chance, 150).await;
-        match chance.within(0..10) {
+        rest(&mut random, 150).await;
+        match random.within(0..10) {
             0 | 1 => {
                 create(&mut client, &topic).await;
-                for _ in 0..chance.pick(&[0, 1, 3, 12]) {
+                for _ in 0..random.pick(&[0, 1, 3, 12]) {
                     fill(&mut client, &topic).await;
                 }
             }
@@ -48,8 +46,8 @@ fn until() -> Instant {
 
 async fn create(client: &mut Client, topic: &Text) {
     // Some keep little, so that retention has something to do; some have runs of their own, which go with them.
-    let kept = [("retention.bytes", client.chance.pick(&["-1", "0", "20000"])), ("retention.ms", OWN)];
-    let count = client.chance.within(1..3) as usize;
+    let kept = [("retention.bytes", client.random.pick(&["-1", "0", "20000"])), ("retention.ms", OWN)];
+    let count = client.random.within(1..3) as usize;
     let config = |(name, value): &(&str, &str)| CreatableTopicConfig {
         name: (*name).into(),
         value: Some((*value).into()),
@@ -58,7 +56,7 @@ async fn create(client: &mut Client, topic: &Text) {
     let configs = kept[..count].iter().map(config).collect();
     let topic = CreatableTopic {
         name: topic.clone(),
-        num_partitions: client.chance.within(1..4) as i32,
+        num_partitions: client.random.within(1..4) as i32,
         replication_factor: 1,
         configs,
         ..Default::default()
@@ -83,17 +81,17 @@ async fn delete_records(client: &mut Client, topic: &Text) {
 }
 
 async fn fill(client: &mut Client, topic: &Text) {
-    let filler = vec![b'#'; client.chance.within(0..LARGE) as usize];
+    let filler = vec![b'#'; client.random.within(0..LARGE) as usize];
     let mut batch = BatchBuilder::new(Compression::None);
     batch.push(&NewRecord { timestamp: 1, key: None, value: Some(&filler), headers: &[] });
     let partition = PartitionProduceData {
-        index: client.chance.pick(&[0, 0, 1]),
+        index: client.random.pick(&[0, 0, 1]),
         records: batch.build().ok().map(Records::from),
         ..Default::default()
     };
     let topic =
         TopicProduceData { name: topic.clone(), partition_data: vec![partition], ..Default::default() };
-    let acks = client.chance.pick(&[-1, 1]);
+    let acks = client.random.pick(&[-1, 1]);
     let request = ProduceRequest { acks, timeout_ms: 5000, topic_data: vec![topic], ..Default::default() };
     let _ = client.ask(&request, 9, Care::Ghost, Duration::from_secs(3)).await;
 }

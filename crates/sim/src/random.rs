@@ -1,19 +1,19 @@
-//! Chance that repeats: numbers that follow from a seed.
+//! Random numbers that follow from a seed, so that a run can be repeated.
 
 use std::ops::Range;
 
-/// A stream of numbers. Streams that were forked from one seed do not disturb each other.
+/// A stream of numbers. Streams that were forked from one seed are independent of each other.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Random(u64);
 
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Chance {
-        Chance(seed ^ 0x6f74_746c_6173_696d)
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed ^ 0x6f74_746c_6173_696d)
     }
 
-    /// A stream of its own for somebody.
-    pub(crate) fn fork(&mut self) -> Chance {
-        Chance(self.next())
+    /// A new stream, independent of this one from here on.
+    pub(crate) fn fork(&mut self) -> Random {
+        Random(self.next())
     }
 
     pub(crate) fn next(&mut self) -> u64 {
@@ -30,7 +30,7 @@ impl Chance {
         range.start + self.next() % width
     }
 
-    /// True in so many of a thousand cases.
+    /// True with a probability of `many` in a thousand.
     pub(crate) fn per_mille(&mut self, many: u64) -> bool {
         self.next() % 1000 < many
     }
