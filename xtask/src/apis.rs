@@ -1,13 +1,12 @@
-//! `cargo xtask apis`: gathers the header of each file in crates/broker/src/api into docs/evidence/apis.md, the list of served APIs.
+//! `cargo xtask apis`: gathers the header of each file in crates/broker/src/api into docs/evidence/apis.md, the list of
+//! served APIs.
 
 mod errors;
 
+use crate::process;
+use ottla_wire::API_TABLE;
 use std::collections::BTreeMap;
 use std::fs;
-
-use ottla_wire::API_TABLE;
-
-use crate::process;
 
 /// What to do with the page.
 #[derive(clap::Args)]
@@ -18,7 +17,7 @@ pub(crate) struct Options {
 }
 
 /// What an API's file says in its first lines.
-struct Served {
+struct ApiHeader {
     versions: String,
     what: String,
     left_out: String,
@@ -39,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn served() -> Result<BTreeMap<String, Served>, String> {
+fn served() -> Result<BTreeMap<String, ApiHeader>, String> {
     let folder = process::root().join("crates/broker/src/api");
     let failed = |e: std::io::Error| format!("{}: {e}", folder.display());
     let mut found = BTreeMap::new();
@@ -53,9 +52,9 @@ fn served() -> Result<BTreeMap<String, Served>, String> {
     Ok(found)
 }
 
-/// Parses `Name LOW-HIGH: what it does. Left out: what is missing.`, the first paragraph of a file's header. Later paragraphs are
-/// notes on the implementation. None if the file does not begin with the name of an API.
-fn header(text: &str) -> Option<(String, Served)> {
+/// Parses `Name LOW-HIGH: what it does. Left out: what is missing.`, the first paragraph of a file's header. Later
+/// paragraphs are notes on the implementation. None if the file does not begin with the name of an API.
+fn header(text: &str) -> Option<(String, ApiHeader)> {
     let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
     let text = lines.map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let (head, rest) = text.split_once(": ")?;
@@ -67,11 +66,11 @@ fn header(text: &str) -> Option<(String, Served)> {
     };
     let left_out = if left_out == "nothing." { "" } else { left_out };
     let served =
-        Served { versions: versions.to_owned(), what: what.to_owned(), left_out: left_out.to_owned() };
+        ApiHeader { versions: versions.to_owned(), what: what.to_owned(), left_out: left_out.to_owned() };
     Some((name.to_owned(), served))
 }
 
-fn page(served: &BTreeMap<String, Served>) -> String {
+fn page(served: &BTreeMap<String, ApiHeader>) -> String {
     let mut page = "# APIs\n\n\
         The APIs that Ottla serves, with their versions, and what each leaves out. `cargo xtask apis` writes this page from the headers\n\
         of the files in crates/broker/src/api. The version ranges are those of Apache Kafka 4.4; ApiVersions reports the same ranges.\n\n\

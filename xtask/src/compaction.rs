@@ -1,13 +1,13 @@
-//! Compaction beside Apache Kafka's: the same keyed data for both brokers, and what a reader sees when their cleaners have done their work.
-
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+//! Compaction beside Apache Kafka's: the same keyed data for both brokers, and what a reader sees when their cleaners
+//! have done their work.
 
 use crate::e2e::broker;
 use crate::kafka;
 use crate::process;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 /// A cleaner may need some of its rounds.
 const LIMIT: Duration = Duration::from_secs(400);

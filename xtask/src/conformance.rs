@@ -1,21 +1,19 @@
-//! The conformance suite: the same requests to Apache Kafka and to Ottla. What a script is and how answers are compared stands
-//! in crates/conformance; here brokers are started and results printed.
+//! The conformance suite: the same requests to Apache Kafka and to Ottla. What a script is and how answers are compared
+//! stands in crates/conformance; here brokers are started and results printed.
 
 mod brokers;
 mod random;
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
-use std::time::Instant;
-
+use crate::process;
+use brokers::{Kafka, Ottla};
 use ottla_conformance::player::{Exchange, Player};
 use ottla_conformance::script::Script;
 use ottla_conformance::suite::{self, Finding, Suite};
 use ottla_wire::{ApiInfo, Versions};
-
-use crate::process;
-use brokers::{Kafka, Ottla};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// `cargo xtask conformance`: play the suite to both brokers.
 #[derive(clap::Args)]

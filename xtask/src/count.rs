@@ -1,13 +1,12 @@
-//! `cargo xtask count`: how many instructions the hot paths take, against a list that is committed. Instructions are counted by valgrind,
-//! so the outcome does not depend on what else the machine does.
+//! `cargo xtask count`: how many instructions the hot paths take, against a list that is committed. Instructions are
+//! counted by valgrind, so the outcome does not depend on what else the machine does.
 
+use crate::process;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-
-use crate::process;
 
 /// By so much of the committed count a path may take more or fewer.
 const TOLERANCE: f64 = 0.03;
@@ -25,7 +24,7 @@ pub(crate) struct Options {
     case: Option<String>,
 }
 
-/// Counts, compares, and fails when a path takes more, or fewer and nobody has said so.
+/// Counts, compares, and fails if a path takes more or fewer instructions than the committed list says.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     process::install_package("valgrind")?;
     let root = process::root();

@@ -1,15 +1,13 @@
 //! `cargo xtask e2e`: stock clients against Ottla and against Apache Kafka, one list of scenarios (e2e/README.md).
 
+use crate::{process, raw};
+use broker::Broker;
+pub(crate) use broker::build_ottla;
+use clap::Args;
+use clients::{Client, Mark, Task, Verdict};
 use std::fs;
 use std::io::Write;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
-use clap::Args;
-
-use crate::process;
-use broker::Broker;
-pub(crate) use broker::build_ottla;
-use clients::{Client, Mark, Task, Verdict};
 use table::Results;
 use tap::Tap;
 use traffic::Traffic;
@@ -17,7 +15,6 @@ use traffic::Traffic;
 pub(crate) mod broker;
 pub(crate) mod clients;
 mod proxy;
-pub(crate) mod raw;
 mod table;
 mod tap;
 mod traffic;
@@ -54,7 +51,8 @@ pub(crate) struct Options {
     /// Write the results to docs/evidence/clients.md; for whole runs only.
     #[arg(long, conflicts_with_all = ["client", "scenario"])]
     docs: bool,
-    /// Put `ottla tap` between clients and broker and check every frame; a whole run on Ottla writes docs/evidence/traffic.md.
+    /// Put `ottla tap` between clients and broker and check every frame; a whole run on Ottla writes
+    /// docs/evidence/traffic.md.
     #[arg(long)]
     through_tap: bool,
     /// Show what the client programs print on stderr also when they pass.

@@ -1,25 +1,20 @@
-//! `cargo xtask eos`: consume, transform, produce with transactions while the broker and the workers are killed (`kill -9`) and
-//! paused, and judges of what came out of it. e2e/exactly-once.md says what is proved and how.
+//! `cargo xtask eos`: consume, transform, produce with transactions while the broker and the workers are killed (`kill
+//! -9`) and paused, and judges of what came out of it. e2e/exactly-once.md says what is proved and how.
 
+use crate::process;
+use broker::Broker;
+use clap::Args;
+use ottla_checker::lines::Reader;
+use pipeline::{Deeds, GROUP, INPUT, MIX, OUTPUT, Pipeline};
+use programs::{Client, Ledger, Scene};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
-use ottla_checker::lines::Reader;
-
-use crate::process;
-use broker::Broker;
-use chance::Chance;
-use pipeline::{Deeds, GROUP, INPUT, MIX, OUTPUT, Pipeline};
-use programs::{Client, Ledger, Scene};
-
 pub(crate) mod broker;
-pub(crate) mod chance;
-mod check;
+pub(crate) mod evidence;
 mod pipeline;
 mod programs;
-mod told;
 
 /// What to run.
 #[derive(Args)]
@@ -30,7 +25,7 @@ pub(crate) struct Options {
     /// After so many kills everything is drained and judged, and a new round begins on an empty folder.
     #[arg(long, default_value_t = 100)]
     round: u64,
-    /// The seed of every chance; each round adds one [default: the time]
+    /// The seed of all random choices; each round adds one [default: the time]
     #[arg(long)]
     seed: Option<u64>,
     /// How many workers share the input.
@@ -56,7 +51,7 @@ pub(crate) struct Options {
     binary: Option<PathBuf>,
 }
 
-/// What happened, to be told in one line.
+/// Counts of what happened, for one line of output.
 #[derive(Default)]
 struct Tally {
     title: String,
@@ -96,7 +91,8 @@ impl Tally {
     }
 }
 
-/// Moves records while things are killed, judges the result, prints a line for each round, and fails when one is not exactly once.
+/// Moves records while things are killed, judges the result, prints a line for each round, and fails when one is not
+/// exactly once.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let seed = options.seed.unwrap_or_else(time_as_seed);
     let started = Instant::now();
@@ -155,7 +151,7 @@ fn execute(options: &Options, seed: u64, kills: u64, folder: &Path) -> Result<(T
         let words = ["create", &scene.bootstrap, topic, &partitions];
         scene.ask(Client::FranzGo, &words, Duration::from_secs(60))?;
     }
-    let mut pipeline = Pipeline::start(options, &scene, broker, Chance::new(seed))?;
+    let mut pipeline = Pipeline::start(options, &scene, broker, fastrand::Rng::with_seed(seed))?;
     let ran = pipeline.run_with_kills(kills).and_then(|()| pipeline.drain());
     pipeline.dismiss();
     let read = read_back(&scene);
@@ -181,7 +177,7 @@ fn checked(text: &str) -> Result<Vec<String>, String> {
 
 /// What the judge of the pipeline finds.
 fn judged(text: &str) -> Result<Vec<String>, String> {
-    Ok(check::judge(&told::history(text)?).iter().map(ToString::to_string).collect())
+    Ok(ottla_checker::pipeline::judge(&evidence::history(text)?).iter().map(ToString::to_string).collect())
 }
 
 /// Reads back all there is, with both clients.

@@ -1,10 +1,10 @@
-//! `cargo xtask faults`: the faults of crates/ottla/tests/faults against the release build, those too that need strace, a loop device,
-//! root, or many file descriptors. docs/internals/reliability.md says which line of the fault matrix each belongs to.
-
-use clap::Args;
+//! `cargo xtask faults`: the faults of crates/ottla/tests/faults against the release build, those too that need strace,
+//! a loop device, root, or many file descriptors. docs/internals/reliability.md says which line of the fault matrix
+//! each belongs to.
 
 use crate::e2e::broker::build_ottla;
 use crate::process;
+use clap::Args;
 
 /// Which faults.
 #[derive(Args)]

@@ -1,12 +1,11 @@
 //! Apache Kafka itself, fetched from Maven and run as one combined KRaft node: the judge beside Ottla.
 
+use crate::process::{self, Guard};
+use crate::raw;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use crate::e2e::raw;
-use crate::process::{self, Guard};
 
 /// The release of Apache Kafka that Ottla is held against.
 pub(crate) const VERSION: &str = "4.4.0";

@@ -12,12 +12,12 @@ mod count;
 mod e2e;
 mod eos;
 mod faults;
-mod finding;
 mod kafka;
 mod pages;
 mod planted;
 mod process;
 mod program;
+mod raw;
 mod rules;
 mod schemas;
 mod sim;
@@ -54,7 +54,7 @@ enum Chore {
     E2e(e2e::Options),
     /// Play the same requests to Apache Kafka and to Ottla and compare every field of every answer.
     Conformance(conformance::Options),
-    /// Compact the same data in Apache Kafka and in Ottla and compare what is left.
+    /// Compact the same data in Apache Kafka and in Ottla and compare the remaining records.
     Compaction(compaction::Options),
     /// Look at the reference and the broker's pages in a real browser.
     Pages,

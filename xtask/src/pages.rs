@@ -1,10 +1,9 @@
 //! `cargo xtask pages`: the reference and the broker's pages in a real browser, Debian's Chromium driven by Playwright.
 
+use crate::process::{self, Guard};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use std::{net, thread};
-
-use crate::process::{self, Guard};
 
 /// How long the broker may take until its pages are there.
 const START: Duration = Duration::from_secs(10);

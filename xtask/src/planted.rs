@@ -1,16 +1,15 @@
-//! `cargo xtask sim --planted`: bugs are planted in a copy of the sources, and the simulator must find each within a minute.
-//! That is how the simulator earns its trust. The bugs are in crates/sim/planted/bugs.toml; the product never contains them.
+//! `cargo xtask sim --planted`: bugs are planted in a copy of the sources, and the simulator must find each within a
+//! minute. That is how the simulator earns its trust. The bugs are in crates/sim/planted/bugs.toml; the product never
+//! contains them.
 
+use crate::process;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-use serde::Deserialize;
-
-use crate::process;
 
 /// Where the bugs are listed.
 const LIST: &str = "crates/sim/planted/bugs.toml";

@@ -1,5 +1,7 @@
-//! Child processes that never outlive the chore: each in its own process group, told to end when xtask ends, with a deadline.
+//! Child processes that never outlive the chore: each in its own process group, told to end when xtask ends, with a
+//! deadline.
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -8,8 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The repository's root folder: the parent of this crate's.
 pub(crate) fn root() -> PathBuf {
@@ -65,8 +65,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts the command in a process group of its own. Call it from the main thread: on Linux the child is told to end when the
-    /// thread that started it is gone.
+    /// Starts the command in a process group of its own. Call it from the main thread: on Linux the child receives a
+    /// signal to end when the thread that started it is gone.
     pub(crate) fn start(command: &mut Command) -> Result<Guard, String> {
         command.process_group(0);
         #[cfg(target_os = "linux")]
@@ -142,7 +142,8 @@ impl Drop for Guard {
 
 #[cfg(target_os = "linux")]
 fn end_with_parent(command: &mut Command) {
-    // SAFETY: the closure runs between fork and exec and makes one system call that is safe there; it allocates nothing.
+    // SAFETY: the closure runs between fork and exec and makes one system call that is safe there; it allocates
+    // nothing.
     unsafe {
         command.pre_exec(|| {
             rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;

@@ -1,13 +1,12 @@
 //! A program that runs beside others until its stdin is closed, and says things line by line on stdout.
 
+use crate::process::Guard;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-use crate::process::Guard;
 
 /// A running program.
 pub(crate) struct Running {
@@ -18,8 +17,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a program. Every whole line that it says is given to `hear`, and kept in `folder` as `name`.jsonl, beside its
-    /// stderr in `name`.log.
+    /// Starts a program. Every whole line that it says is given to `hear`, and kept in `folder` as `name`.jsonl, beside
+    /// its stderr in `name`.log.
     pub(crate) fn start(
         mut command: Command,
         folder: &Path,

@@ -1,13 +1,13 @@
-//! `cargo xtask rules`: which test shows which rule of transactions, and which bug report of other brokers cannot happen here.
-//! The rules and reports, with a title in our words, are data/rules.tsv; the tests name them: `fn t_102_b_08_what_is_shown`.
+//! `cargo xtask rules`: which test shows which rule of transactions, and which bug report of other brokers cannot
+//! happen here. The rules and reports, with a title in our words, are data/rules.tsv; the tests name them: `fn
+//! t_102_b_08_what_is_shown`.
 
 mod page;
 mod tests;
 
+use crate::process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-
-use crate::process;
 use tests::{Outcome, Test};
 
 const PAGE: &str = "docs/evidence/rules.md";

@@ -31,8 +31,8 @@ pub(crate) enum Schemas {
         /// A kafka-clients jar.
         jar: PathBuf,
     },
-    /// Have Apache Kafka's own classes make the vectors of the wire tests, frames and their JSON, and compare (Java 17; the
-    /// classes come from Maven).
+    /// Have Apache Kafka's own classes make the vectors of the wire tests, frames and their JSON, and compare (Java 17;
+    /// the classes come from Maven).
     Vectors {
         /// Keep what they make, instead of comparing.
         #[arg(long)]

@@ -1,8 +1,7 @@
 //! `cargo xtask sim`: runs seeds of the simulator, release build, until one fails or the time is over.
 
-use std::process::Command;
-
 use clap::Args;
+use std::process::Command;
 
 /// What to run.
 #[derive(Args)]
@@ -19,7 +18,8 @@ pub(crate) struct Options {
     /// The first seed, where there are many.
     #[arg(long, default_value_t = 0, conflicts_with = "seed")]
     from: u64,
-    /// Plant bugs in a copy of the sources and see whether the simulator finds each within a minute (--minutes to change that).
+    /// Plant bugs in a copy of the sources and see whether the simulator finds each within a minute (--minutes to
+    /// change that).
     #[arg(long, conflicts_with_all = ["seed", "from", "seeds"])]
     planted: bool,
     /// With --planted: only these bugs.
@@ -27,7 +27,8 @@ pub(crate) struct Options {
     bugs: Vec<String>,
 }
 
-/// Builds the simulator and lets it print rate, figures, and the first seed that fails with the command that repeats it.
+/// Builds the simulator and lets it print rate, figures, and the first seed that fails with the command that repeats
+/// it.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     if options.planted {
         return crate::planted::run(&options.bugs, options.minutes.unwrap_or(1.0));

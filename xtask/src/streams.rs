@@ -1,32 +1,29 @@
-//! `cargo xtask streams`: a Kafka Streams application with state, exactly_once_v2, while the broker and its instances are killed
-//! (`kill -9`), and a judge of what came out of it. e2e/streams/README.md says what is proved and how.
+//! `cargo xtask streams`: a Kafka Streams application with state, exactly_once_v2, while the broker and its instances
+//! are killed (`kill -9`), and a judge of what came out of it. e2e/streams/README.md says what is proved and how.
 
+use crate::eos;
+use crate::eos::broker::Broker;
+use crate::process;
+use clap::Args;
+use ottla_checker::Violation;
+use program::{Kind, Ledger, Scene};
+use run::Run;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::Args;
-
-use crate::eos;
-use crate::eos::broker::Broker;
-use crate::eos::chance::Chance;
-use crate::finding::Finding;
-use crate::process;
-use program::{Kind, Ledger, Scene};
-use run::Run;
-
-mod judge;
 mod program;
 mod run;
 
 /// What to run.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How often something is killed: the broker or an instance of the application, by chance; instances are paused besides.
+    /// How often something is killed: the broker or an instance of the application, at random; instances are paused
+    /// besides.
     #[arg(long, default_value_t = 10)]
     kills: u64,
-    /// The seed of every chance [default: the time]
+    /// The seed of all random choices [default: the time]
     #[arg(long)]
     seed: Option<u64>,
     /// How many orders to process, roughly: more are sent while kills are due.
@@ -43,7 +40,7 @@ pub(crate) struct Options {
     guarantee: String,
 }
 
-/// What happened in a run, to be told in one line.
+/// Counts of what happened in a run, for one line of output.
 struct Tally {
     title: String,
     orders: u64,
@@ -54,15 +51,16 @@ struct Tally {
     ledger: Ledger,
 }
 
-/// Runs the application while things are killed, judges the result, prints one line, and fails when it is not exactly once.
+/// Runs the application while things are killed, judges the result, prints one line, and fails when it is not exactly
+/// once.
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let seed = options.seed.unwrap_or_else(eos::time_as_seed);
     let started = Instant::now();
     println!("streams: seed {seed}, {} kills", options.kills);
     program::prepare()?;
     let folder = fresh_folder(seed)?;
-    let told = |error: String| format!("seed {seed}: {error}; logs are in {}", folder.display());
-    let (tally, found) = execute(options, seed, &folder).map_err(told)?;
+    let with_seed = |error: String| format!("seed {seed}: {error}; logs are in {}", folder.display());
+    let (tally, found) = execute(options, seed, &folder).map_err(with_seed)?;
     let Tally { title, orders, broker_kills, instance_kills, pauses, restarts, ledger } = tally;
     let verdict = if found.is_empty() { "exactly once" } else { "NOT exactly once" };
     println!(
@@ -80,13 +78,13 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     }
     let mut classes = BTreeMap::<&str, usize>::new();
     found.iter().for_each(|finding| *classes.entry(finding.class).or_default() += 1);
-    Err(told(format!("{} findings, {classes:?}", found.len())))
+    Err(with_seed(format!("{} findings, {classes:?}", found.len())))
 }
 
-fn execute(options: &Options, seed: u64, folder: &Path) -> Result<(Tally, Vec<Finding>), String> {
+fn execute(options: &Options, seed: u64, folder: &Path) -> Result<(Tally, Vec<Violation>), String> {
     let broker = Broker::start(&options.on, options.binary.clone(), folder)?;
     let scene = Scene { folder: folder.to_owned(), ledger: Ledger::default() };
-    let mut run = Run::start(options, &scene, broker, Chance::new(seed))?;
+    let mut run = Run::start(options, &scene, broker, fastrand::Rng::with_seed(seed))?;
     run.with_kills()?;
     let evidence = run.drain()?;
     let tally = Tally {
@@ -98,7 +96,7 @@ fn execute(options: &Options, seed: u64, folder: &Path) -> Result<(Tally, Vec<Fi
         restarts: run.restarts,
         ledger: scene.ledger.clone(),
     };
-    Ok((tally, judge::judge(&evidence)))
+    Ok((tally, ottla_checker::streams::judge(&evidence)))
 }
 
 fn fresh_folder(seed: u64) -> Result<PathBuf, String> {

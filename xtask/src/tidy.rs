@@ -1,5 +1,5 @@
-//! The rules of style and structure, checked: `cargo xtask tidy`. Allowed dependencies, banned words and the lists of what is
-//! not mended yet stand in xtask/tidy.toml; those lists may only shrink.
+//! The rules of style and structure, checked: `cargo xtask tidy`. Allowed dependencies, banned words and the lists of
+//! what is not mended yet stand in xtask/tidy.toml; those lists may only shrink.
 
 mod budgets;
 mod dependencies;

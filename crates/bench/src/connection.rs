@@ -1,21 +1,18 @@
-//! A blocking connection: one request, one answer.
+//! A blocking connection to a broker, or to the null broker, whose answers are empty.
 
-use bytes::Bytes;
-use ottla_wire::{Message, Request, Text, frame};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use ottla_client::BlockingConnection;
+use ottla_wire::Request;
+use std::fmt::Display;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// No broker takes so long, unless it hangs.
+/// The longest wait for an answer, unless the broker hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Connection {
-    stream: TcpStream,
-    client: Text,
-    /// The other end is the null broker, whose answers are empty.
+    inner: BlockingConnection,
+    /// The other end is the null broker.
     null: bool,
-    /// The memory of the last answer.
-    last: Bytes,
 }
 
 impl Connection {
@@ -25,17 +22,14 @@ impl Connection {
             Some(rest) => (true, rest),
             None => (false, address),
         };
-        let open = || {
-            let stream = TcpStream::connect(address)?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            Ok(stream)
-        };
-        let stream = open().map_err(|e: std::io::Error| format!("{address}: {e}"))?;
-        Ok(Connection { stream, client: Text::from_static("bench"), null, last: Bytes::new() })
+        let failed = |e: &dyn Display| format!("{address}: {e}");
+        let broker = address.to_socket_addrs().map_err(|e| failed(&e))?.next();
+        let broker = broker.ok_or_else(|| failed(&"it has no address"))?;
+        let inner = BlockingConnection::open(broker, "bench", PATIENCE).map_err(|e| failed(&e))?;
+        Ok(Connection { inner, null })
     }
 
-    /// Sends a request and waits for its answer; the null broker's is taken for one without errors.
+    /// Sends a request and waits for its answer; that of the null broker counts as one without errors.
     pub(crate) fn call<R: Request>(&mut self, ask: &R, version: i16) -> Result<R::Response, String> {
         self.ask(ask, version)?;
         self.hear::<R>(version)
@@ -43,35 +37,19 @@ impl Connection {
 
     /// Sends a request.
     pub(crate) fn ask<R: Request>(&mut self, ask: &R, version: i16) -> Result<(), String> {
-        let told = |e: &dyn std::fmt::Display| format!("{}: {e}", R::KEY.name());
-        let request = frame::request(1, Some(&self.client), ask, version).map_err(|e| told(&e))?;
-        self.stream.write_all(&request.to_bytes()).map_err(|e| told(&e))
+        self.inner.send(ask, version).map_err(|e| format!("{}: {e}", R::KEY.name()))
     }
 
     /// Waits for the answer to a request of that kind.
     pub(crate) fn hear<R: Request>(&mut self, version: i16) -> Result<R::Response, String> {
-        let told = |e: &dyn std::fmt::Display| format!("{}: {e}", R::KEY.name());
-        let mut size = [0; 4];
-        self.stream.read_exact(&mut size).map_err(|e| told(&e))?;
-        let size = u32::from_be_bytes(size) as usize;
-        // Memory that was never touched costs more than the bytes that are read into it, so an answer nobody holds is reused.
-        let last = std::mem::take(&mut self.last).try_into_mut();
-        let mut memory = last.map(Vec::from).unwrap_or_default();
-        if memory.len() < size {
-            memory.resize(size, 0);
-        }
-        let room = memory.get_mut(..size).unwrap_or_default();
-        self.stream.read_exact(room).map_err(|e| told(&e))?;
-        self.last = Bytes::from(memory);
-        if self.null {
-            return Ok(R::Response::default());
-        }
-        let (_, mut body) =
-            frame::read_response_header(&self.last.slice(..size), R::KEY, version).map_err(|e| told(&e))?;
-        R::Response::decode(&mut body, version).map_err(|e| told(&e))
+        let answer = match self.null {
+            true => self.inner.receive_bytes().map(|_| R::Response::default()),
+            false => self.inner.receive::<R>(version),
+        };
+        answer.map_err(|e| format!("{}: {e}", R::KEY.name()))
     }
 
-    /// As [`Connection::call`], with the null sink too, whose answers to this are whole.
+    /// As [`Connection::call`], with the null sink too, whose answers to this request are complete.
     pub(crate) fn exchange<R: Request>(&mut self, ask: &R, version: i16) -> Result<R::Response, String> {
         let null = std::mem::replace(&mut self.null, false);
         let answer = self.call(ask, version);
@@ -79,9 +57,9 @@ impl Connection {
         answer
     }
 
-    /// Gives the stream away.
+    /// The socket, for a caller that continues without this type.
     pub(crate) fn into_stream(self) -> TcpStream {
-        self.stream
+        self.inner.into_stream()
     }
 
     /// Whether the other end is the null broker.

@@ -1,8 +1,10 @@
-//! The load of `cargo xtask bench txn` and `bench data` that costs least: raw frames, and brokers that do nothing but take frames in
-//! and make them durable, whose rate is the limit. It must not know how a broker works, and speaks to all in the same bytes.
+//! The load of `cargo xtask bench txn` and `bench data` that costs least: raw frames, and brokers that do nothing but
+//! take frames in and make them durable, whose rate is the limit. It must not know how a broker works, and speaks to
+//! all in the same bytes.
 //!
-//! `ottla-bench worker` reads cells of transactions from stdin (e2e/bench/txn/README.md says how), `ottla-bench null PORT FILE` is the
-//! broker for them. `produce`, `fetch`, `single` and `topic` are told a cell as NAME=VALUE words; `sink` is the broker for those.
+//! `ottla-bench worker` reads cells of transactions from stdin (e2e/bench/txn/README.md says how), `ottla-bench null
+//! PORT FILE` is the broker for them. `produce`, `fetch`, `single` and `topic` receive a cell as NAME=VALUE words;
+//! `sink` is the broker for those.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! The null broker: reads a frame, sums it up, makes it durable together with what else arrived, answers with nothing in it.
-//! No broker that waits for the disk before it answers can be faster than it on the same machine.
+//! The null broker: reads a frame, sums it up, makes it durable together with what else arrived, answers with nothing
+//! in it. No broker that waits for the disk before it answers can be faster than it on the same machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ const LARGEST: usize = 4 << 20;
 struct State {
     /// Bytes that wait to be written.
     open: usize,
-    /// Who waits for them, with a number to be told by.
+    /// The connections that wait for them, each with its number.
     waiting: Vec<(u64, Thread)>,
     next: u64,
     durable: u64,

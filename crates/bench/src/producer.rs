@@ -1,4 +1,5 @@
-//! One transactional producer, request by request: what its transactions are made of, at versions 1 and 2 of the protocol.
+//! One transactional producer, request by request: what its transactions are made of, at versions 1 and 2 of the
+//! protocol.
 
 use crate::connection::Connection;
 use crate::setup::{GROUP, INPUT, OUTPUT};

@@ -1,6 +1,7 @@
-//! The null sink of `cargo xtask bench data`: what a broker cannot be faster than. It reads Produce requests, compares the checksum
-//! of every batch, keeps the bytes durably in groups or drops them, and answers; it answers Fetch with the same bytes every time, out of
-//! memory, of cached files or of the disk. It knows no topics, offsets or sequences. One thread serves all connections.
+//! The null sink of `cargo xtask bench data`: what a broker cannot be faster than. It reads Produce requests, compares
+//! the checksum of every batch, keeps the bytes durably in groups or drops them, and answers; it answers Fetch with the
+//! same bytes every time, out of memory, of cached files or of the disk. It knows no topics, offsets or sequences. One
+//! thread serves all connections.
 
 mod disk;
 mod reads;

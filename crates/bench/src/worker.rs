@@ -18,7 +18,7 @@ struct Cell {
 }
 
 /// What a producer hands back.
-type Worked = Result<(Producer, Vec<Took>), String>;
+type WorkerResult = Result<(Producer, Vec<Took>), String>;
 
 /// Reads cells until stdin ends.
 pub(crate) fn run() -> Result<(), String> {
@@ -89,7 +89,7 @@ impl Cell {
         let (done, seconds) = thread::scope(|scope| {
             let threads: Vec<_> =
                 producers.into_iter().map(|producer| scope.spawn(move || work(producer))).collect();
-            let done: Vec<Worked> = threads
+            let done: Vec<WorkerResult> = threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err("a producer panicked".to_owned())))
                 .collect();

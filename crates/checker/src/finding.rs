@@ -1,8 +1,7 @@
 //! What must not be, by name.
 
-use std::fmt;
-
 use crate::history::{Key, OpId, Value};
+use std::fmt;
 
 /// A way to break a promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,13 +16,13 @@ pub enum Class {
     G1c,
     /// A transaction read a value it wrote itself.
     PrecommittedRead,
-    /// A value was read that nobody wrote, or from a key it was not written to.
+    /// A value was read that no operation wrote, or from a key it was not written to.
     Unwritten,
     /// A value whose writer must have committed, at or below what others read, was never read.
     LostWrite,
     /// A value whose writer must have committed was never read, not even in the drain.
     Unseen,
-    /// A value that somebody read is not there any more in the drain.
+    /// A value that was read is missing in the drain.
     Vanished,
     /// Between two operations a consumer jumped over values.
     PollSkip,
@@ -41,7 +40,7 @@ pub enum Class {
     TornData,
     /// A transaction's offsets are there and its data is not, or the other way round.
     TornOffsets,
-    /// A committed offset was read whose writer failed or aborted, or that nobody wrote.
+    /// A committed offset was read whose writer failed or aborted, or that no operation wrote.
     AbortedOffset,
     /// A group's committed offset is lower than one that was acknowledged or read before.
     OffsetBack,

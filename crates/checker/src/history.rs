@@ -46,7 +46,7 @@ pub enum Outcome {
     Ok,
     /// It surely did not happen, nor ever will.
     Fail,
-    /// Nobody knows: the answer was lost, or the client was.
+    /// Unknown: the answer or the client was lost.
     Info,
 }
 
@@ -114,7 +114,8 @@ pub enum Action {
         /// The last stable offset.
         stable: i64,
     },
-    /// The consumer's place in a key was set anew, by a rebalance or a seek: what it reads next need not follow what it read before.
+    /// The consumer's place in a key was set anew, by a rebalance or a seek: what it reads next need not follow what it
+    /// read before.
     Assigned {
         /// In what.
         key: Key,

@@ -1,8 +1,9 @@
-//! Judges what clients saw of a broker: a [`History`] of their operations goes in, [`Finding`]s come out, none if every promise held.
-//! It must not know the broker, its protocol, sockets, files or clocks: only what clients asked, were told and read.
+//! Judges what clients observed of a broker: from a [`History`] of their operations it computes [`Finding`]s, none if
+//! every promise held. It must not know the broker, its protocol, sockets, files or clocks: only the requests, answers
+//! and reads of clients. [`pipeline`] and [`streams`] judge two whole applications.
 //!
-//! A history comes from a simulator, which records it in memory, or from real clients, whose workers in any language write JSON
-//! lines ([`lines`] has their shape). What the workload must do so that the classes can be told apart:
+//! A history comes from a simulator, which records it in memory, or from real clients, whose workers in any language
+//! write JSON lines ([`lines`] has their shape). What the workload must do so that the classes can be distinguished:
 //! - A value is written once in a history. A retry by the client library is not a second write; a second attempt of the
 //!   application takes a new value, and says with `from` which input it was made from.
 //! - One process is one client and does one thing after another. A client that starts again is a new process.
@@ -19,8 +20,12 @@ mod finding;
 mod history;
 pub mod lines;
 mod names;
+pub mod pipeline;
+pub mod streams;
 mod view;
+mod violation;
 
 pub use classes::{check, classes};
 pub use finding::{Class, Finding};
 pub use history::{Action, Ending, Group, History, Key, Kind, Op, OpId, Outcome, Process, Value, Write};
+pub use violation::Violation;

@@ -1,31 +1,30 @@
 //! Histories as JSON lines, so that a worker in any language can write one while it works.
 //!
-//! A line is one event of one process; `op` is any number that is new in its process. Times (`at`) are of one clock that all
-//! processes share, such as microseconds since 1970 on one machine. A worker writes a line and flushes it before it does what the
-//! line says: if it is killed then, the history still has it.
+//! A line is one event of one process; `op` is any number that is new in its process. Times (`at`) are of one clock
+//! that all processes share, such as microseconds since 1970 on one machine. A worker writes a line and flushes it
+//! before it does what the line says: if it is killed then, the history still has it.
 //!
 //! ```text
 //! {"event":"begin","process":"w1","op":7,"kind":"txn","at":1000}            kind: send, poll, peek, txn, drain
 //! {"event":"read","process":"w1","op":7,"key":"in/0","offset":4,"value":"v4"}
-//! {"event":"write","process":"w1","op":7,"key":"out/0","value":"w1-7","from":{"key":"in/0","offset":4}}      from may be absent
+//! {"event":"write","process":"w1","op":7,"key":"out/0","value":"w1-7","from":{"key":"in/0","offset":4}}   from: optional
 //! {"event":"ack","process":"w1","op":7,"value":"w1-7","offset":12}
 //! {"event":"offset","process":"w1","op":7,"group":"g","key":"in/0","offset":5}
-//! {"event":"ending","process":"w1","op":7,"ending":"commit"}                ending: commit, abort; before it is asked for
+//! {"event":"ending","process":"w1","op":7,"ending":"commit"}     ending: commit, abort; before the request
 //! {"event":"end","process":"w1","op":7,"outcome":"ok","at":1400}            outcome: ok, fail, info
 //! ```
 //!
-//! And, inside an operation: `{"event":"committed",.. "group","key","offset"}` (a committed offset was read; `null` if there is none),
-//! `{"event":"ends",.. "key","high","stable"}` (watermarks were seen), `{"event":"assigned",.. "key"}` (a rebalance or a seek),
-//! `{"event":"drained",.. "key"}` (a drain came to the end), `{"event":"impossible",.. "text"}` (an answer that must not be).
+//! And, inside an operation: `{"event":"committed",.. "group","key","offset"}` (a committed offset was read; `null` if
+//! there is none), `{"event":"ends",.. "key","high","stable"}` (watermarks were seen), `{"event":"assigned",.. "key"}`
+//! (a rebalance or a seek), `{"event":"drained",.. "key"}` (a drain came to the end), `{"event":"impossible",..
+//! "text"}` (an answer that must not be).
 //!
-//! Processes may be in files of their own or mixed in one; only the order within a process counts. An operation without an end
-//! stays unknown. A last line that was cut off by a kill is left out.
-
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+//! Processes may be in files of their own or mixed in one; only the order within a process counts. An operation without
+//! an end stays unknown. A last line that was cut off by a kill is left out.
 
 use crate::history::{Action, Ending, History, Key, Kind, Op, OpId, Outcome, Write};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Why lines are not a history.
 #[derive(Debug, thiserror::Error)]
@@ -148,8 +147,8 @@ impl Reader {
     /// Adds the events of a text.
     ///
     /// # Errors
-    /// A line that is no event, or an event that does not fit what its process did before. A last line without its line end is
-    /// left out if it is no event.
+    /// A line that is no event, or an event that does not fit what its process did before. A last line without its line
+    /// end is left out if it is no event.
     pub fn add(&mut self, text: &str) -> Result<(), LineError> {
         for (index, line) in text.split_inclusive('\n').enumerate() {
             if line.trim().is_empty() {

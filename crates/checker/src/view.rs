@@ -1,15 +1,15 @@
-//! A history seen from the side of the broker: each key's log, who wrote and who read each value, and what became of each operation.
-
-use std::collections::BTreeMap;
+//! A history seen from the side of the broker: each key's log, who wrote and who read each value, and what became of
+//! each operation.
 
 use crate::history::{Action, Ending, History, Key, Kind, Op, OpId, Outcome, Process, Value, Write};
+use std::collections::BTreeMap;
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
     /// It surely has no effect.
     Aborted,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
     /// It surely has its effect: it was said, or one of its writes was read.
     Committed,
@@ -231,7 +231,7 @@ fn declared(op: &Op) -> Fate {
     match (op.outcome, op.kind, op.ending) {
         (Outcome::Fail, ..) | (Outcome::Ok, Kind::Txn, Some(Ending::Abort)) => Fate::Aborted,
         (Outcome::Ok, ..) => Fate::Committed,
-        // Nobody ever asked for this transaction to be committed.
+        // No client asked for this transaction to be committed.
         (Outcome::Info, Kind::Txn, None | Some(Ending::Abort)) => Fate::Aborted,
         (Outcome::Info, ..) => Fate::Unknown,
     }

@@ -1,13 +1,13 @@
 //! Of each class the smallest history that shows it, and one that nearly does.
 //!
-//! Histories are written in short lines, one operation each: `PROCESS KIND OUTCOME [ACTION]...`, in the order of time. Outcomes are
-//! `ok`, `fail`, `info`, and of a transaction also `abort` (it was aborted) and `lost` (its commit was asked for, nobody knows).
+//! Histories are written in short lines, one operation each: `PROCESS KIND OUTCOME [ACTION]...`, in the order of time.
+//! Outcomes are `ok`, `fail`, `info`, and of a transaction also `abort` (it was aborted) and `lost` (its commit was
+//! requested, with unknown outcome).
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeSet;
-
 use ottla_checker::{Action, Class, Ending, History, Kind, OpId, Outcome, check};
+use std::collections::BTreeSet;
 
 fn history(text: &str) -> History {
     let mut history = History::new();
@@ -44,8 +44,9 @@ fn history(text: &str) -> History {
     history
 }
 
-/// `x:v@3` reads v at offset 3 of x, `x+v` writes v to x, `x+v@3` is told that it landed at 3, `x+v<in:4` was made from offset 4 of in,
-/// `g/x=5` commits offset 5, `g/x?5` reads it, `x|5|4` sees the ends, `x*` is assigned anew, `x$` is drained, `!text` is impossible.
+/// `x:v@3` reads v at offset 3 of x, `x+v` writes v to x, `x+v@3` writes it and learns offset 3, `x+v<in:4` was made
+/// from offset 4 of in, `g/x=5` commits offset 5, `g/x?5` reads it, `x|5|4` sees the ends, `x*` is assigned anew, `x$`
+/// is drained, `!text` is impossible.
 fn act(history: &mut History, op: OpId, word: &str) {
     let number = |text: &str| text.parse::<i64>().unwrap();
     if let Some(text) = word.strip_prefix('!') {
@@ -137,7 +138,7 @@ fn g1a() {
     shows(&format!("p txn abort x+a\n {read}"), [Class::G1a]);
     shows(&format!("p txn fail x+a\n {read}"), [Class::G1a]);
     shows(&format!("p send fail x+a\n {read}"), [Class::G1a]);
-    // Nobody asked for this one to be committed.
+    // No client asked for this one to be committed.
     shows(&format!("p txn info x+a\n {read}"), [Class::G1a]);
     clean(&format!("p txn lost x+a\n {read}"));
     clean(&format!("p txn ok x+a\n {read}"));
@@ -224,7 +225,7 @@ fn poll_skip() {
     let sent = "p send ok x+a x+b x+c\n c poll ok x:a@0\n";
     shows(&format!("{sent} d poll ok x:b@1\n c poll ok x:c@2"), [Class::PollSkip]);
     clean(&format!("{sent} d poll ok x:b@1\n c poll ok x* x:c@2"));
-    // Nobody knows of anything between: that may be a control record.
+    // No operation claims the offset between: it may be a control record.
     clean(&format!("{sent} c poll ok x:c@2"));
     // An aborted value is no value.
     clean("p txn abort x+a@1\n q send ok x+b x+c\n c poll ok x:b@0\n c poll ok x:c@2");

@@ -89,7 +89,7 @@ fn a_last_line_that_was_cut_off_is_left_out() {
     let begin = r#"{"event":"begin","process":"w1","op":7,"kind":"send","at":1000}"#;
     let mut reader = lines::Reader::new();
     reader.add(&format!("{begin}\n{}", &begin[..30])).unwrap();
-    // The file of another process goes on with the same history.
+    // The file of another process continues the same history.
     reader.add(&begin.replace("w1", "w2")).unwrap();
     assert_eq!(reader.finish().len(), 2);
 }

@@ -1,13 +1,11 @@
 //! The list of differences that are meant: read, matched, and written as a page.
 
-use std::cell::Cell;
-use std::fmt::Write;
-
-use serde::Deserialize;
-use serde_json::Value;
-
 use crate::compare::Unlike;
 use crate::player::Exchange;
+use serde::Deserialize;
+use serde_json::Value;
+use std::cell::Cell;
+use std::fmt::Write;
 
 /// The list.
 #[derive(Debug, Deserialize)]

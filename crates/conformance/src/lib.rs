@@ -1,8 +1,9 @@
 //! The same requests to two brokers, as raw frames, and every field of every answer compared.
-//! It must not know how a broker works inside: it has an address, scripts, and a list of the differences that are meant.
+//! It must not know how a broker works inside: it has an address, scripts, and a list of the differences that are
+//! meant.
 //!
-//! - [`script`]: what is asked, as text; [`mutate`] makes many requests of one; [`random`] writes whole scripts by chance;
-//!   [`request`] makes frames of all of them.
+//! - [`script`]: what is asked, as text; [`mutate`] makes many requests of one; [`random`] writes whole scripts by
+//!   chance; [`request`] makes frames of all of them.
 //! - [`peer`]: connections to a broker; [`player`] plays scripts on it and gives the exchanges.
 //! - [`normal`]: names for what may differ between two brokers: ids, times, addresses.
 //! - [`compare`]: answers held against each other; [`differences`]: the list of what may be unlike, and its page.

@@ -1,4 +1,5 @@
-//! Many requests of one: each with one value changed to something at the edge of its type, empty, null, unknown or twice there.
+//! Many requests of one: each with one value changed to something at the edge of its type, empty, null, unknown or
+//! twice there.
 
 use ottla_wire::tables::{FieldTable, StructTable, Type};
 use serde_json::{Value, json};

@@ -1,12 +1,11 @@
 //! Names for what may differ between two brokers: ids, times, addresses. The rules are data, in `names.toml`.
 //!
-//! An id is named by its kind and by the place at which it was first seen in the script: the same id later must bear the same
-//! name, another one another. So ids differ freely, and mixing them up does not go unseen.
-
-use std::collections::BTreeMap;
+//! An id is named by its kind and by the place at which it was first seen in the script: the same id later must bear
+//! the same name, another one another. So ids differ freely, and mixing them up does not go unseen.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Times of records lie less than this before or behind the time that they count from, in milliseconds.
 const RECORD_TIMES: i64 = 1_000_000_000;
@@ -27,7 +26,8 @@ pub struct Rules {
     derived: Vec<String>,
     /// Lists without an order: path, and the field that tells elements apart; they are compared by it.
     keyed: BTreeMap<String, String>,
-    /// Lists without an order, of which the brokers' ids tell elements apart: path, and the field that they are sorted by first.
+    /// Lists without an order, of which the brokers' ids tell elements apart: path, and the field that they are sorted
+    /// by first.
     sorted: BTreeMap<String, String>,
     /// Lists without an order, sorted by their text when everything has its name.
     unordered: Vec<String>,

@@ -1,28 +1,28 @@
 //! Connections to a broker: frames out, frames in.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
 use bytes::Bytes;
+use ottla_client::BlockingConnection;
 use ottla_microscope::json::{self, Options};
 use ottla_wire::{ApiInfo, Versions, Writer};
 use serde_json::Value;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
 
-/// An answer is waited for so long; then there is none.
+/// The longest wait for an answer.
 const LIMIT: Duration = Duration::from_secs(4);
-/// What the client calls itself.
+/// Client id in the headers.
 const CLIENT: &str = "conformance";
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The body of the answer.
     Answer(Value),
     /// The broker closed the connection.
     Closed,
-    /// Nothing, for as long as one can wait.
+    /// No answer within the longest wait.
     Silence,
 }
 
@@ -34,7 +34,7 @@ struct Due {
 }
 
 struct Connection {
-    stream: TcpStream,
+    broker: BlockingConnection,
     due: VecDeque<Due>,
 }
 
@@ -46,15 +46,15 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A broker at an address; nothing is connected yet.
+    /// A broker at an address, without a connection yet.
     pub fn new(address: SocketAddr) -> Peer {
         Peer { address, connections: BTreeMap::new(), next: 1 }
     }
 
-    /// What the broker says it serves, by the number of the API.
+    /// The versions that the broker serves, by the number of the API.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The broker does not answer.
     pub fn served(&mut self) -> Result<BTreeMap<i16, Versions>, String> {
         let api = ottla_wire::ApiKey::API_VERSIONS.info().ok_or("no ApiVersions")?;
         self.send("served", (api, 0), &[])?;
@@ -69,12 +69,12 @@ impl Peer {
         Ok(ranges.collect())
     }
 
-    /// Forgets every connection.
+    /// Drops every connection.
     pub fn hang_up(&mut self) {
         self.connections.clear();
     }
 
-    /// Forgets every connection and goes on with the broker at another address.
+    /// Drops every connection and uses the broker at another address from now on.
     pub fn moved(&mut self, address: SocketAddr) {
         self.hang_up();
         self.address = address;
@@ -94,34 +94,29 @@ impl Peer {
         self.next += 1;
         let frame = framed(api, version, id, body)?;
         if !self.connections.contains_key(name) {
-            let stream = TcpStream::connect_timeout(&self.address, LIMIT)
-                .and_then(|stream| {
-                    stream.set_read_timeout(Some(LIMIT))?;
-                    stream.set_nodelay(true)?;
-                    Ok(stream)
-                })
+            let broker = BlockingConnection::open(self.address, CLIENT, LIMIT)
                 .map_err(|e| format!("cannot connect to {}: {e}", self.address))?;
-            self.connections.insert(name.to_owned(), Connection { stream, due: VecDeque::new() });
+            self.connections.insert(name.to_owned(), Connection { broker, due: VecDeque::new() });
         }
         let Some(connection) = self.connections.get_mut(name) else { return Ok(()) };
         connection.due.push_back(Due { id, api, version });
         // A broker that has hung up shows when its answer is read.
-        let _ = connection.stream.write_all(&frame);
+        let _ = connection.broker.send_bytes(&frame);
         Ok(())
     }
 
-    /// Takes the oldest answer that is due on a connection. A connection that was closed, or that says nothing, is given up.
+    /// Takes the oldest answer that is due on a connection. A connection that was closed or stays silent is dropped.
     ///
     /// # Errors
-    /// No answer is due, or what came is not the answer.
+    /// No answer is due, or the frame is not the answer.
     pub fn receive(&mut self, name: &str) -> Result<Outcome, String> {
         let connection = self.connections.get_mut(name).ok_or_else(|| format!("{name} is not connected"))?;
         let due = connection.due.pop_front().ok_or_else(|| format!("no answer is due on {name}"))?;
-        let frame = match read(&mut connection.stream) {
+        let frame = match connection.broker.receive_bytes() {
             Ok(frame) => frame,
-            Err(outcome) => {
+            Err(error) => {
                 self.connections.remove(name);
-                return Ok(outcome);
+                return Ok(outcome_of(&error));
             }
         };
         answer(&due, &frame)
@@ -152,18 +147,7 @@ fn framed(api: &ApiInfo, version: i16, id: i32, body: &[u8]) -> Result<Vec<u8>, 
     Ok([&size.to_be_bytes()[..], &header, body].concat())
 }
 
-fn read(stream: &mut TcpStream) -> Result<Bytes, Outcome> {
-    let mut size = [0; 4];
-    stream.read_exact(&mut size).map_err(ended)?;
-    let length = usize::try_from(i32::from_be_bytes(size)).ok().filter(|length| *length <= 64 << 20);
-    let length = length.ok_or(Outcome::Closed)?;
-    let mut frame = vec![0; 4 + length];
-    frame[..4].copy_from_slice(&size);
-    stream.read_exact(&mut frame[4..]).map_err(ended)?;
-    Ok(frame.into())
-}
-
-fn ended(error: std::io::Error) -> Outcome {
+fn outcome_of(error: &std::io::Error) -> Outcome {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Outcome::Silence,
         _ => Outcome::Closed,

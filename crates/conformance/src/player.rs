@@ -1,17 +1,15 @@
 //! Plays scripts on a broker and gives the exchanges, with names for what may differ.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-use ottla_microscope::json as codec;
-use ottla_wire::tables::TableSet;
-use ottla_wire::{ApiInfo, ErrorCode, Versions};
-use serde_json::{Value, json};
-
 use crate::mutate::mutants;
 use crate::normal::{Names, Rules};
 use crate::peer::{Outcome, Peer};
 use crate::request::{Scope, pruned};
 use crate::script::{Action, After, Ask, How, Script, Step, Version};
+use ottla_microscope::json as codec;
+use ottla_wire::tables::TableSet;
+use ottla_wire::{ApiInfo, ErrorCode, Versions};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A broker may say for so long that it should be asked again.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,7 +57,7 @@ impl Exchange {
 /// How a broker is treated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Manners {
-    /// After a change to topics or configuration it is left alone for so long: Kafka answers before its brokers have heard of it.
+    /// Pause after a change to topics or configuration: Kafka answers before its brokers know of the change.
     pub settle: Duration,
 }
 
@@ -83,14 +81,14 @@ struct Round<'a, 'b> {
     names: Names<'a>,
     scope: Scope,
     version: i16,
-    sent: Vec<(String, Sent)>,
+    sent: Vec<(String, PendingRequest)>,
     out: Vec<Exchange>,
     last: Value,
 }
 
 /// A request whose answer is waited for later.
 #[derive(Clone)]
-struct Sent {
+struct PendingRequest {
     at: String,
     api: &'static ApiInfo,
     version: i16,
@@ -259,7 +257,7 @@ impl Round<'_, '_> {
         let table = ask.api.request.ok_or_else(|| format!("{} has no request", ask.api.name))?;
         let asked =
             crc32c::crc32c(format!("{} {version} {:?} {}", ask.api.name, ask.how, ask.json).as_bytes());
-        let sent = Sent { at: at.to_owned(), api: ask.api, version, asked };
+        let sent = PendingRequest { at: at.to_owned(), api: ask.api, version, asked };
         if let How::Raw(body) = &ask.how {
             return self.exchange(connection, &sent, body, &ask.after);
         }
@@ -278,7 +276,7 @@ impl Round<'_, '_> {
                     // What cannot be written cannot be asked: a null that must not be, say.
                     let Ok(body) = encode(&numbered(&mutant.json, number)) else { continue };
                     let name = self.with_names(&mutant.name);
-                    let sent = Sent { at: format!("{at}/{name}"), ..sent.clone() };
+                    let sent = PendingRequest { at: format!("{at}/{name}"), ..sent.clone() };
                     self.exchange(connection, &sent, &body, &ask.after)?;
                 }
                 Ok(())
@@ -286,7 +284,7 @@ impl Round<'_, '_> {
             How::Cut => {
                 let body = encode(&filled)?;
                 for left in cuts(body.len()) {
-                    let sent = Sent { at: format!("{at}/{left}"), ..sent.clone() };
+                    let sent = PendingRequest { at: format!("{at}/{left}"), ..sent.clone() };
                     self.exchange(connection, &sent, body.get(..left).unwrap_or_default(), &ask.after)?;
                 }
                 Ok(())
@@ -303,7 +301,13 @@ impl Round<'_, '_> {
     }
 
     /// Asks until the answer is not that one should ask again.
-    fn exchange(&mut self, connection: &str, sent: &Sent, body: &[u8], after: &After) -> Result<(), String> {
+    fn exchange(
+        &mut self,
+        connection: &str,
+        sent: &PendingRequest,
+        body: &[u8],
+        after: &After,
+    ) -> Result<(), String> {
         let started = Instant::now();
         let mut again = Vec::new();
         loop {
@@ -339,7 +343,7 @@ impl Round<'_, '_> {
     fn finish(
         &mut self,
         connection: &str,
-        sent: &Sent,
+        sent: &PendingRequest,
         (outcome, again): (Outcome, Vec<i16>),
         after: &After,
     ) -> Result<(), String> {
@@ -367,7 +371,7 @@ impl Round<'_, '_> {
         Ok(())
     }
 
-    fn record(&mut self, sent: &Sent, after: &After, mut answer: Value, again: Vec<i16>) {
+    fn record(&mut self, sent: &PendingRequest, after: &After, mut answer: Value, again: Vec<i16>) {
         for path in &after.only {
             keep_own(&mut answer, path, &self.scope.prefix);
         }
@@ -377,7 +381,7 @@ impl Round<'_, '_> {
             return;
         }
         let api = sent.api.name.to_owned();
-        let Sent { at, version, asked, .. } = sent.clone();
+        let PendingRequest { at, version, asked, .. } = sent.clone();
         self.out.push(Exchange { at, api, version, asked, answer, again });
     }
 
@@ -426,7 +430,7 @@ fn numbered(json: &Value, number: usize) -> Value {
 }
 
 /// A Produce request with acks 0 is not answered.
-fn silent(sent: &Sent, body: &[u8]) -> bool {
+fn silent(sent: &PendingRequest, body: &[u8]) -> bool {
     if sent.api.name != "Produce" {
         return false;
     }

@@ -1,5 +1,5 @@
-//! Histories by chance, written as scripts: several producers, transactions, a group, readers, restarts. The same seed and number
-//! give the same history.
+//! Histories by chance, written as scripts: several producers, transactions, a group, readers, restarts. The same seed
+//! and number give the same history.
 
 use std::fmt::Write;
 
@@ -192,7 +192,7 @@ impl Story {
         );
     }
 
-    /// One member at most, so that nobody waits for anybody.
+    /// One member at most, so that no member waits for another.
     fn group(&mut self, chance: &mut Chance, out: &mut String) {
         let join = |member: &str, taken: &str| {
             format!(
@@ -213,7 +213,7 @@ impl Story {
                 self.member = false;
             }
             (true, 1) => {
-                // A generation that nobody has synced does not outlive a restart, in Kafka neither.
+                // A generation without SyncGroup does not survive a restart, in Kafka neither.
                 line!(out, "{}\n{sync}", join("$m", "gen?=generationId"));
             }
             (true, 2) => {

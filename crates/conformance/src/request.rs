@@ -1,13 +1,12 @@
 //! From what a script says to the bytes of a request.
 
-use std::collections::BTreeMap;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ottla_wire::batch::{BatchBuilder, Header, NewRecord, seal};
 use ottla_wire::codec::Compression;
 use ottla_wire::tables::{MessageTable, StructTable, Type};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// What the values of a script mean while it is played on one broker.
 #[derive(Clone, Debug)]
@@ -120,7 +119,8 @@ impl Scope {
     }
 }
 
-/// Writes over bytes: `patch` is a list of places and bytes in hex. The checksum is made anew unless `unsealed` is true.
+/// Writes over bytes: `patch` is a list of places and bytes in hex. The checksum is made anew unless `unsealed` is
+/// true.
 fn patch(bytes: &mut [u8], spec: &Value) -> Result<(), String> {
     let Some(patches) = spec.get("patch").and_then(Value::as_array) else { return Ok(()) };
     for patch in patches {

@@ -17,15 +17,15 @@
 //! !hello                       a macro; its words stand for %1, %2 and so on, the last one takes the rest of the line
 //! ```
 //!
-//! Lines that begin with a blank go on from the line above. Behind a request there may be `=> name=path` (values taken from the
-//! answer; `name?=path`: unless it is negative), `only path` (of that list, only the elements that name something of this script), `until path=value` (asked
-//! again until it is so), `noretry` and `skip` (not compared). In JSON, `"~x"` is a name of this script's own, `"$x"` a value.
-
-use std::collections::BTreeMap;
+//! Lines that begin with a blank go on from the line above. Behind a request there may be `=> name=path` (values taken
+//! from the answer; `name?=path`: unless it is negative), `only path` (of that list, only the elements that name
+//! something of this script), `until path=value` (asked again until it is so), `noretry` and `skip` (not compared). In
+//! JSON, `"~x"` is a name of this script's own, `"$x"` a value.
 
 use ottla_wire::tables::TableSet;
 use ottla_wire::{ApiInfo, Versions};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A text that is no script: file, line, and what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,8 +143,8 @@ pub struct After {
     pub skip: bool,
 }
 
-/// Reads a file of scripts: `file` names it in errors, `served` says which versions of an API are served, `macros` holds
-/// those of earlier files and takes those of this one.
+/// Reads a file of scripts: `file` names it in errors, `served` says which versions of an API are served, `macros`
+/// holds those of earlier files and takes those of this one.
 ///
 /// # Errors
 /// The text is not in the language.

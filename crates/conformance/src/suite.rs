@@ -1,17 +1,15 @@
 //! The folder of the suite: scripts, rules, the list of differences, transcripts; and the comparison of two playings.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use ottla_wire::{ApiInfo, Versions};
-
 use crate::compare::{Unlike, unlike};
 use crate::differences::Differences;
 use crate::normal::Rules;
 use crate::player::Exchange;
 use crate::script::{Script, parse};
 use crate::transcript;
+use ottla_wire::{ApiInfo, Versions};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// What is in the folder.
 pub struct Suite {

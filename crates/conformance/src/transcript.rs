@@ -1,10 +1,8 @@
 //! The exchanges with a broker, kept as lines of JSON: one file for each file of scripts.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
-
 use crate::player::Exchange;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Exchanges as text. An answer that was there before is named by the line of its first time.
 pub fn write(exchanges: &[Exchange]) -> String {

@@ -4,12 +4,11 @@
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
 )]
 
-use std::path::PathBuf;
-
 use ottla_conformance::peer::Peer;
 use ottla_conformance::player::{Manners, Player};
 use ottla_conformance::suite::{SETTINGS, Suite, served, summary};
 use ottla_wire::{ApiInfo, Versions};
+use std::path::PathBuf;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")

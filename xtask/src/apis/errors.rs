@@ -1,13 +1,12 @@
-//! Which error codes the broker's answer to an API may carry: those that its file names, and the files that it takes from.
+//! Which error codes the broker's answer to an API may carry: those that its file names, and the files that it takes
+//! from.
 
+use crate::process;
+use ottla_wire::ErrorCode;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-use ottla_wire::ErrorCode;
-
-use crate::process;
 
 /// One line for each API: its name, a tab, the names of the codes by ascending number.
 pub(super) fn gather<'a>(apis: impl Iterator<Item = &'a str> + Clone) -> Result<String, String> {

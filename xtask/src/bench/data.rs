@@ -1,15 +1,15 @@
-//! `cargo xtask bench data`: produce and fetch, Ottla beside Apache Kafka and beside a sink that is the limit, in rounds that interleave.
-//! Within a round each cell is measured on one side after the other, seconds apart, so that a slow minute strikes all of them.
+//! `cargo xtask bench data`: produce and fetch, Ottla beside Apache Kafka and beside a sink that is the limit, in
+//! rounds that interleave. Within a round each cell is measured on one side after the other, seconds apart, so that a
+//! slow minute strikes all of them.
 
-use std::path::PathBuf;
-use std::time::Instant;
-
+use crate::{e2e, process};
 use cells::{Cell, Shape, Work};
 use figures::{Figure, Figures};
 use sides::{Running, Side};
+use std::path::PathBuf;
+use std::time::Instant;
 
-use crate::{e2e, process};
-
+mod case;
 mod cells;
 mod clients;
 mod figures;
@@ -146,7 +146,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures a shape in all rounds. Ottla and the sinks are started anew for it, and Apache Kafka if it failed before.
+    /// Measures a shape in all rounds. Ottla and the sinks are started anew for it, and Apache Kafka if it failed
+    /// before.
     fn shape(&mut self, shape: Shape, cells: &[Cell]) {
         self.too_slow.clear();
         let mut sides: Vec<Side> = cells.iter().flat_map(|cell| cell.sides.iter().copied()).collect();

@@ -1,5 +1,5 @@
-//! docs/evidence/benchmarks.md has a section for each bench. A run replaces its own section and keeps the others. Text written by
-//! hand between the markers of [`by_hand`] is kept too.
+//! docs/evidence/benchmarks.md has a section for each bench. A run replaces its own section and keeps the others. Text
+//! written by hand between the markers of [`by_hand`] is kept too.
 
 use crate::process;
 use std::fs;

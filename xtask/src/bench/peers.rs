@@ -1,13 +1,11 @@
 //! The brokers that are measured, as commands that start one on a port with fresh data.
 
+use crate::process::Guard;
+use crate::{e2e, kafka, process, raw};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use crate::e2e::raw;
-use crate::process::Guard;
-use crate::{e2e, kafka, process};
 
 /// A broker to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -153,4 +151,13 @@ pub(super) fn cpu(process: u32) -> Result<Duration, String> {
         (Some(user), Some(system)) => Ok(Duration::from_millis(10 * (user + system))),
         _ => Err(format!("{path} is not understood")),
     }
+}
+
+/// The resident memory of a process, in MiB.
+pub(super) fn resident(process: u32) -> Result<f64, String> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kib.map(|kib| kib / 1024.0).ok_or_else(|| format!("{path} has no VmRSS"))
 }

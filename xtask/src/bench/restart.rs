@@ -1,20 +1,20 @@
-//! The second half of `cargo xtask bench start`: how soon a broker answers after a start, and what it then has in memory, with no
-//! data, with 10,000 partitions, and after `kill -9` with a full tail of the log, beside a raw scan of the same segments.
+//! The second half of `cargo xtask bench start`: how soon a broker answers after a start, and what it then has in
+//! memory, with no data, with 10,000 partitions, and after `kill -9` with a full tail of the log, beside a raw scan of
+//! the same segments.
 
+use super::goal::{self, Bound, Goal};
+use super::{Spread, peers, probe, spread, spread_of};
+use crate::process::{self, Guard};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::goal::{self, Bound, Goal};
-use super::{Spread, peers, probe, spread, spread_of};
-use crate::process::{self, Guard};
-
 /// Topics with 1000 partitions each.
 const TOPICS: usize = 10;
-/// Bytes of batches in the log: a little less than the bound of the tail. They stay there, for the bound is set to twice that, and a
-/// start reads all of it, for there is no snapshot.
+/// Bytes of batches in the log: a little less than the bound of the tail. They stay there, for the bound is set to
+/// twice that, and a start reads all of it, for there is no snapshot.
 const TAIL: u64 = 500 << 20;
 const FULL_TAIL: [&str; 4] =
     ["--set", "ottla.tail.max.bytes=1073741824", "--set", "ottla.snapshot.bytes=1073741824"];
@@ -28,7 +28,7 @@ struct Sample {
     idle_mib: f64,
 }
 
-/// Measures. Comes back with the table of starts and that of goals.
+/// Measures; returns the table of starts and the table of goals.
 pub(super) fn run(runs: usize) -> Result<(String, String), String> {
     let fresh = repeat(runs, || begin(&peers::fresh("start-fresh")?, &[]).map(|(_, sample)| sample))?;
     let folder = peers::fresh("start-partitions")?;
@@ -60,7 +60,7 @@ fn begin(folder: &Path, more: &[&str]) -> Result<(Guard, Sample), String> {
     probe::first_answer(process::local(port), begun + Duration::from_secs(60))?;
     let answer_ms = begun.elapsed().as_secs_f64() * 1e3;
     std::thread::sleep(Duration::from_secs(1));
-    let idle_mib = super::start::resident(broker.id())?;
+    let idle_mib = peers::resident(broker.id())?;
     Ok((broker, Sample { answer_ms, idle_mib }))
 }
 

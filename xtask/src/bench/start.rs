@@ -1,11 +1,9 @@
 //! `cargo xtask bench start`: from exec to the first acknowledged record, idle memory, size of the program.
 
-use std::fs;
-use std::time::{Duration, Instant};
-
 use super::peers::{self, Peer};
 use super::{page, probe, restart, spread, spread_of};
 use crate::process::{self, Guard};
+use std::time::{Duration, Instant};
 
 /// How often to measure.
 #[derive(clap::Args)]
@@ -65,16 +63,7 @@ fn measure(peer: Peer) -> Result<Sample, String> {
     probe::first_record(process::local(port), deadline).map_err(|e| format!("{}: {e}", peer.title()))?;
     let first_record_ms = begun.elapsed().as_secs_f64() * 1e3;
     std::thread::sleep(Duration::from_secs(1));
-    Ok(Sample { first_record_ms, idle_mib: resident(broker.id())? })
-}
-
-/// Memory of a process that is resident now, in MiB.
-pub(super) fn resident(process: u32) -> Result<f64, String> {
-    let path = format!("/proc/{process}/status");
-    let status = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
-    kib.map(|kib| kib / 1024.0).ok_or_else(|| format!("{path} has no VmRSS"))
+    Ok(Sample { first_record_ms, idle_mib: peers::resident(broker.id())? })
 }
 
 fn table(samples: &[(Peer, Vec<Sample>)]) -> Result<String, String> {

@@ -1,24 +1,23 @@
 //! The two brokers of a run, each on a folder of its own.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
-
+use crate::e2e::broker;
+use crate::kafka;
+use crate::process::{self, Guard};
 use ottla_conformance::normal::Rules;
 use ottla_conformance::peer::Peer;
 use ottla_conformance::player::{Manners, Player};
 use ottla_conformance::suite::SETTINGS;
 use ottla_wire::{ApiInfo, Versions};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::e2e::broker;
-use crate::kafka;
-use crate::process::{self, Guard};
-
-/// Kafka answers a change of topics or configuration before its broker has heard of it from its controller.
+/// Kafka answers a change of topics or configuration before its broker has learned of it from its controller.
 const SETTLE: Duration = Duration::from_millis(120);
 
-/// Settings of Kafka alone: as many partitions of committed offsets as it has if nothing is said, so that a group is in the same.
+/// Settings of Kafka alone: as many partitions of committed offsets as it has if nothing is said, so that a group is in
+/// the same.
 const KAFKAS: [(&str, &str); 1] = [("offsets.topic.num.partitions", "50")];
 
 /// Apache Kafka.
@@ -38,7 +37,7 @@ impl Kafka {
         Ok(Kafka { port, _node: node })
     }
 
-    /// Somebody who plays on it.
+    /// A player connected to it.
     pub(super) fn player<'a>(
         &self,
         rules: &'a Rules,
@@ -88,7 +87,7 @@ impl Ottla {
         Peer::new(process::local(self.port))
     }
 
-    /// Somebody who plays on it, and may restart it.
+    /// A player connected to it that may restart it.
     pub(super) fn player<'a>(
         &'a mut self,
         rules: &'a Rules,

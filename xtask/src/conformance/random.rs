@@ -1,24 +1,22 @@
-//! Random histories, judged by both brokers. Ottla is killed and started again where a history says so; Kafka is left alone, so
-//! that nobody may notice.
+//! Random histories, judged by both brokers. Ottla is killed and started again where a history says so; Kafka is left
+//! alone, so that no client may notice.
 
-use std::collections::BTreeMap;
-use std::fs;
-
+use super::Options;
+use super::brokers::{Kafka, Ottla};
+use crate::process;
 use ottla_conformance::player::{Exchange, at_path};
 use ottla_conformance::random::history;
 use ottla_conformance::script::parse;
 use ottla_conformance::suite::{Suite, summary};
 use ottla_wire::{ApiInfo, ErrorCode, Versions};
-
-use super::Options;
-use super::brokers::{Kafka, Ottla};
-use crate::process;
+use std::collections::BTreeMap;
+use std::fs;
 
 /// Findings shown of a history: what follows from the first is noise.
 const SHOWN: usize = 3;
 
-/// Where the brokers part because Kafka remembers the sequence number of a batch that it refused: one takes a batch that is out of
-/// order to the other, as docs/guide/differences.md says. What follows has other offsets.
+/// Where the brokers part because Kafka remembers the sequence number of a batch that it refused: one takes a batch
+/// that is out of order to the other, as docs/guide/differences.md says. What follows has other offsets.
 fn parting(kafka: &[Exchange], ottla: &[Exchange]) -> Option<usize> {
     let code = |one: &Exchange| {
         let path = "responses.0.partitionResponses.0.errorCode";

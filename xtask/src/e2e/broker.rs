@@ -1,15 +1,13 @@
 //! The broker under test: Ottla or Apache Kafka behind the proxy, or one that already runs.
 
+use super::proxy::Proxy;
+use crate::process::{self, Guard};
+use crate::{kafka, raw};
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use super::proxy::Proxy;
-use super::raw;
-use crate::kafka;
-use crate::process::{self, Guard};
 
 /// Both brokers get the same ones; the README of e2e/ names them.
 const SETTINGS: [(&str, &str); 3] = [

@@ -1,12 +1,10 @@
 //! The table of stock clients (e2e/clients.toml), what each needs installed, and one run of one program.
 
+use crate::process;
+use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use serde::Deserialize;
-
-use crate::process;
 
 /// A program is killed after this time and its scenario has failed.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -202,6 +200,6 @@ mod tests {
     #[test]
     fn the_committed_table_is_well_formed() {
         assert!(load(&[]).is_ok());
-        assert!(load(&["nobody".to_owned()]).is_err());
+        assert!(load(&["unknown".to_owned()]).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! A TCP proxy between clients and broker that can lose an answer or cut every connection when a client program asks for it.
-//! Its control port takes one word a line: `lose`, `drop`, `hits`; e2e/README.md says what they do.
+//! A TCP proxy between clients and broker that can lose an answer or cut every connection when a client program asks
+//! for it. Its control port takes one word a line: `lose`, `drop`, `hits`; e2e/README.md says what they do.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

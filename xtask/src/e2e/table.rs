@@ -1,8 +1,7 @@
 //! What a run shows: the table on the terminal, the closing line, and docs/evidence/clients.md.
 
-use std::fmt::Write;
-
 use super::clients::{Client, Mark, Verdict};
+use std::fmt::Write;
 
 /// All verdicts against one broker, by scenario and client in the order of the run.
 pub(crate) struct Results {

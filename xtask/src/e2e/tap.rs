@@ -1,12 +1,11 @@
 //! `ottla tap` between a client and the broker, with every frame written to a file.
 
+use crate::process::{self, Guard};
 use std::fs::File;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-use crate::process::{self, Guard};
 
 /// A running tap.
 pub(crate) struct Tap {
@@ -41,7 +40,7 @@ impl Tap {
         Ok(Tap { address, guard, frames })
     }
 
-    /// Ends it; what comes back is the file of frames.
+    /// Ends it; returns the file of frames.
     pub(crate) fn stop(self) -> PathBuf {
         drop(self.guard);
         self.frames

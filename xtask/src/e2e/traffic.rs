@@ -1,16 +1,14 @@
 //! What clients and broker said to each other: every frame checked, then counted by API, version and client.
 
+use super::clients::Client;
+use crate::process;
+use bytes::Bytes;
+use ottla_wire::ApiKey;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-
-use bytes::Bytes;
-use ottla_wire::ApiKey;
-use serde::Deserialize;
-
-use super::clients::Client;
-use crate::process;
 
 mod check;
 mod known;

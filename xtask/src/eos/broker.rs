@@ -1,11 +1,10 @@
 //! The broker under test, killed and started again on the same folder and port.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
 use crate::e2e::broker;
 use crate::process::{self, Guard};
 use crate::{kafka, process::free_port};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A broker that may be down.
 pub(crate) struct Broker {
@@ -74,8 +73,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Starts it and kills it again after so long, ready or not: a crash during recovery. Only where a start is a matter of
-    /// milliseconds; else it does nothing and says so.
+    /// Starts it and kills it again after so long, ready or not: a crash during recovery. Only where a start is a
+    /// matter of milliseconds; else it does nothing and says so.
     pub(crate) fn stumble(&mut self, after: Duration) -> Result<bool, String> {
         let Kind::Ottla { binary, folder, .. } = &self.kind else {
             return Ok(false);

@@ -1,12 +1,10 @@
 //! A filler, workers and a broker at work, and the hand that kills and pauses them.
 
-use std::time::{Duration, Instant};
-
 use super::Options;
 use super::broker::Broker;
-use super::chance::Chance;
 use super::programs::{Client, Scene};
 use crate::program::Running;
+use std::time::{Duration, Instant};
 
 /// The topic that is filled, the topic that the workers write, and the workers' group.
 pub(crate) const INPUT: &str = "eos-input";
@@ -19,11 +17,12 @@ pub(crate) const MIX: &str = "eos-mix";
 const AHEAD: u64 = 600;
 /// How many records are asked for at once.
 const PORTION: u64 = 50;
-/// A pipeline in which nothing moves for so long is broken. Longer than a session and a transaction may take to time out.
+/// A pipeline in which nothing moves for so long is broken. Longer than a session and a transaction may take to time
+/// out.
 const STUCK: Duration = Duration::from_secs(60);
 /// A pause that outlasts a session (6 s) and a transaction (8 s), in milliseconds.
 const LONG_PAUSE: u64 = 8500;
-/// How long a worker that comes back after its successor took over may live on: it should be fenced.
+/// How long a worker that resumes after its successor took over may live on: it should be fenced.
 const ZOMBIE: Duration = Duration::from_secs(5);
 
 /// What was done to the pipeline.
@@ -75,11 +74,11 @@ struct Hand {
 pub(crate) struct Pipeline<'a> {
     options: &'a Options,
     scene: &'a Scene,
-    chance: Chance,
+    random: fastrand::Rng,
     pub(crate) broker: Broker,
     filler: Running,
     crew: Vec<Hand>,
-    /// Paused, and somebody else has their place: when they wake.
+    /// Paused workers that were replaced, with the time at which they wake.
     sleepers: Vec<(Running, Instant)>,
     /// Back again, until then.
     zombies: Vec<(Running, Instant)>,
@@ -95,7 +94,7 @@ impl<'a> Pipeline<'a> {
         options: &'a Options,
         scene: &'a Scene,
         broker: Broker,
-        chance: Chance,
+        random: fastrand::Rng,
     ) -> Result<Pipeline<'a>, String> {
         let partitions = options.partitions.to_string();
         let filler =
@@ -103,7 +102,7 @@ impl<'a> Pipeline<'a> {
         let mut pipeline = Pipeline {
             options,
             scene,
-            chance,
+            random,
             broker,
             filler,
             crew: Vec::new(),
@@ -122,11 +121,11 @@ impl<'a> Pipeline<'a> {
     }
 
     fn begin(&mut self, role: Role) -> Result<Running, String> {
-        let seed = self.chance.below(u64::MAX).to_string();
+        let seed = self.random.u64(..u64::MAX).to_string();
         let bootstrap = &self.scene.bootstrap;
         match role {
-            // The last one is a dynamic member, whose death the group notices when its session times out; the others are static
-            // members, whose successors take over at once.
+            // The last one is a dynamic member, whose death the group notices when its session times out; the others
+            // are static members, whose successors take over at once.
             Role::Work(slot) => {
                 let kind = if slot + 1 == self.options.workers { "dynamic" } else { "static" };
                 let slot = slot.to_string();
@@ -146,9 +145,9 @@ impl<'a> Pipeline<'a> {
         // Nothing is killed before the pipeline moves: the first portion of work is not part of any gap.
         self.progress(1)?;
         for kill in 0..kills {
-            let gap = 1 + self.chance.below(2 * self.options.gap);
+            let gap = 1 + self.random.u64(..=2 * self.options.gap);
             self.progress(gap)?;
-            std::thread::sleep(Duration::from_millis(self.chance.below(20)));
+            std::thread::sleep(Duration::from_millis(self.random.u64(..20)));
             self.disturb(kill)?;
             self.kill_broker()?;
         }
@@ -173,8 +172,8 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Asks for more records when the workers may run dry. A worker that was killed after a commit did not say so; hence more
-    /// also after a while.
+    /// Asks for more records when the workers may run dry. A worker that was killed after a commit did not say so;
+    /// hence more also after a while.
     fn feed(&mut self, moved: u64) -> Result<(), String> {
         let hungry = self.fed < moved + AHEAD || self.fed_at.elapsed() > Duration::from_millis(500);
         if hungry {
@@ -185,13 +184,13 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// What happens besides the kill of the broker. The first two times it is one kill and one pause of a worker, so that few
-    /// kills test both.
+    /// What happens besides the kill of the broker. The first two times it is one kill and one pause of a worker, so
+    /// that few kills test both.
     fn disturb(&mut self, number: u64) -> Result<(), String> {
-        match if number < 2 { number } else { self.chance.below(12) } {
+        match if number < 2 { number } else { self.random.u64(..12) } {
             0 | 2 => self.kill_worker(),
             1 | 3 => self.pause_worker(),
-            4 if self.chance.below(2) == 0 => self.pause_broker(),
+            4 if self.random.u64(..2) == 0 => self.pause_broker(),
             _ => Ok(()),
         }
     }
@@ -199,21 +198,21 @@ impl<'a> Pipeline<'a> {
     fn kill_broker(&mut self) -> Result<(), String> {
         self.deeds.broker_kills += 1;
         self.broker.kill();
-        while self.chance.below(3) == 0 {
-            let after = Duration::from_millis(self.chance.below(15));
+        while self.random.u64(..3) == 0 {
+            let after = Duration::from_millis(self.random.u64(..15));
             if self.broker.stumble(after)? {
                 self.deeds.broker_kills += 1;
                 self.deeds.double_kills += 1;
             }
         }
-        std::thread::sleep(Duration::from_millis(self.chance.below(200)));
+        std::thread::sleep(Duration::from_millis(self.random.u64(..200)));
         self.broker.restart()
     }
 
     fn pause_broker(&mut self) -> Result<(), String> {
         self.deeds.broker_pauses += 1;
-        let long = self.chance.below(3) == 0;
-        let time = if long { LONG_PAUSE } else { 100 } + self.chance.below(1000);
+        let long = self.random.u64(..3) == 0;
+        let time = if long { LONG_PAUSE } else { 100 } + self.random.u64(..1000);
         self.broker.pause(Duration::from_millis(time));
         // It also has to live on.
         self.progress(1)
@@ -223,8 +222,8 @@ impl<'a> Pipeline<'a> {
         self.deeds.worker_kills += 1;
         let old = self.replace()?;
         // Sometimes the two meet: then the old one must be fenced, and nothing may be doubled.
-        if self.chance.below(3) == 0 {
-            std::thread::sleep(Duration::from_millis(self.chance.below(800)));
+        if self.random.u64(..3) == 0 {
+            std::thread::sleep(Duration::from_millis(self.random.u64(..800)));
         }
         old.kill();
         Ok(())
@@ -232,26 +231,26 @@ impl<'a> Pipeline<'a> {
 
     /// Puts another worker in the place of one, and returns the old one.
     fn replace(&mut self) -> Result<Running, String> {
-        let place = self.chance.below(self.crew.len() as u64) as usize;
+        let place = self.random.u64(..self.crew.len() as u64) as usize;
         let next = self.begin(self.crew[place].role)?;
         self.crew[place].paused = None;
         Ok(std::mem::replace(&mut self.crew[place].running, next))
     }
 
-    /// Stops one of the crew for a while, short or longer than its session and its transaction last; sometimes somebody takes its
-    /// place meanwhile.
+    /// Stops one of the crew for a while, short or longer than its session and its transaction last; sometimes another
+    /// worker takes its place meanwhile.
     fn pause_worker(&mut self) -> Result<(), String> {
         self.deeds.worker_pauses += 1;
-        let long = self.chance.below(2) == 0;
-        let time = if long { LONG_PAUSE } else { 0 } + self.chance.below(2000);
+        let long = self.random.u64(..2) == 0;
+        let time = if long { LONG_PAUSE } else { 0 } + self.random.u64(..2000);
         let until = Instant::now() + Duration::from_millis(time);
-        if self.chance.below(2) == 0 {
+        if self.random.u64(..2) == 0 {
             self.deeds.zombies += 1;
             let old = self.replace()?;
             old.pause();
             self.sleepers.push((old, until));
         } else {
-            let place = self.chance.below(self.crew.len() as u64) as usize;
+            let place = self.random.u64(..self.crew.len() as u64) as usize;
             let hand = &mut self.crew[place];
             hand.running.pause();
             hand.paused = Some(until);

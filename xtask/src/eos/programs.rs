@@ -1,17 +1,15 @@
 //! The programs that a run consists of: how they are started, and what they say (e2e/exactly-once.md).
 
+use crate::e2e::clients;
+use crate::process;
+use crate::program::Running;
+use clap::ValueEnum;
+use serde::Deserialize;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-use clap::ValueEnum;
-use serde::Deserialize;
-
-use crate::e2e::clients;
-use crate::process;
-use crate::program::Running;
 
 /// A client that can fill, work and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

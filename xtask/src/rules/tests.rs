@@ -1,12 +1,11 @@
 //! The tests that name rules: found in the sources, run by `cargo test`, judged by what it prints.
 
+use super::{Id, Kind};
+use crate::process;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-
-use super::{Id, Kind};
-use crate::process;
 
 /// A test that names rules.
 #[derive(Debug)]

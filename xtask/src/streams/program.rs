@@ -1,14 +1,12 @@
 //! The application and its helpers (e2e/streams): how they are built and started, and what they say.
 
+use crate::process;
+use crate::program::Running;
+use serde::Deserialize;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-
-use serde::Deserialize;
-
-use crate::process;
-use crate::program::Running;
 
 /// `application.id`: the group, and the first part of the names of the application's own topics.
 pub(crate) const ID: &str = "shop";

@@ -1,15 +1,14 @@
-//! The application in motion: orders and payments come in, something is killed now and then, and all is looked at in the end.
+//! The application in motion: orders and payments come in, something is killed now and then, and all is looked at in
+//! the end.
 
+use super::Options;
+use super::program::{ID, Kind, Scene};
+use crate::eos::broker::Broker;
+use crate::program::Running;
+use ottla_checker::streams::Evidence;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-use super::Options;
-use super::judge::Evidence;
-use super::program::{ID, Kind, Scene};
-use crate::eos::broker::Broker;
-use crate::eos::chance::Chance;
-use crate::program::Running;
 
 /// Instances by the name of their place: `dynamic` is a dynamic member, any other a static one.
 const INSTANCES: [&str; 2] = ["static", "dynamic"];
@@ -27,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(8);
 pub(crate) struct Run<'a> {
     options: &'a Options,
     scene: &'a Scene,
-    chance: Chance,
+    random: fastrand::Rng,
     pub(crate) broker: Broker,
     feed: Running,
     instances: Vec<Running>,
@@ -47,7 +46,7 @@ impl<'a> Run<'a> {
         options: &'a Options,
         scene: &'a Scene,
         broker: Broker,
-        chance: Chance,
+        random: fastrand::Rng,
     ) -> Result<Run<'a>, String> {
         let feed = scene.start("feed", &["feed", &broker.bootstrap()])?;
         await_said(scene, Kind::Ready, 1)?;
@@ -55,7 +54,7 @@ impl<'a> Run<'a> {
         let mut run = Run {
             options,
             scene,
-            chance,
+            random,
             broker,
             feed,
             instances: Vec::new(),
@@ -92,14 +91,14 @@ impl<'a> Run<'a> {
         self.progress(1)?;
         for kill in 0..self.options.kills {
             let mean = self.options.records / (self.options.kills + 1);
-            let gap = 1 + self.chance.below(2 * mean);
+            let gap = 1 + self.random.u64(..=2 * mean);
             self.progress(gap)?;
-            std::thread::sleep(Duration::from_millis(self.chance.below(100)));
+            std::thread::sleep(Duration::from_millis(self.random.u64(..100)));
             // The first two are one of each kind, so that two kills test both.
-            let at_the_broker = if kill < 2 { kill == 0 } else { self.chance.below(2) == 0 };
+            let at_the_broker = if kill < 2 { kill == 0 } else { self.random.u64(..2) == 0 };
             if at_the_broker {
                 self.kill_broker()?;
-            } else if kill > 2 && self.chance.below(4) == 0 {
+            } else if kill > 2 && self.random.u64(..4) == 0 {
                 self.pause_instance()?;
             } else {
                 self.kill_instance()?;
@@ -129,8 +128,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Asks for more input when the application may run dry. An instance that is killed may not have said all its updates; hence
-    /// more also after a while.
+    /// Asks for more input when the application may run dry. An instance that is killed may not have said all its
+    /// updates; hence more also after a while.
     fn feed(&mut self, updates: u64) -> Result<(), String> {
         let hungry = self.fed < updates + AHEAD || self.fed_at.elapsed() > Duration::from_secs(3);
         if hungry {
@@ -141,8 +140,9 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What has to be looked after while waiting: the broker must be there, and an instance that gave up is started anew. It gets
-    /// an empty folder: RocksDB does not always open what it left when it was killed, and then no restart helps.
+    /// What has to be looked after while waiting: the broker must be there, and an instance that gave up is started
+    /// anew. It gets an empty folder: RocksDB does not always open what it left when it was killed, and then no restart
+    /// helps.
     fn watch(&mut self) -> Result<(), String> {
         for (slot, place) in INSTANCES.iter().enumerate() {
             let ended = self.instances.get_mut(slot).map_or(Ok(false), Running::has_ended)?;
@@ -165,29 +165,29 @@ impl<'a> Run<'a> {
     fn kill_broker(&mut self) -> Result<(), String> {
         self.broker_kills += 1;
         self.broker.kill();
-        if self.chance.below(3) == 0 {
-            let after = Duration::from_millis(self.chance.below(15));
+        if self.random.u64(..3) == 0 {
+            let after = Duration::from_millis(self.random.u64(..15));
             self.broker.stumble(after)?;
         }
-        std::thread::sleep(Duration::from_millis(self.chance.below(200)));
+        std::thread::sleep(Duration::from_millis(self.random.u64(..200)));
         self.broker.restart()
     }
 
     fn kill_instance(&mut self) -> Result<(), String> {
         self.instance_kills += 1;
-        let slot = self.chance.below(INSTANCES.len() as u64) as usize;
+        let slot = self.random.u64(..INSTANCES.len() as u64) as usize;
         self.instances.remove(slot).kill();
-        std::thread::sleep(Duration::from_millis(self.chance.below(500)));
+        std::thread::sleep(Duration::from_millis(self.random.u64(..500)));
         let next = self.instance(INSTANCES[slot], INSTANCES[slot])?;
         self.instances.insert(slot, next);
         Ok(())
     }
 
-    /// Stops an instance until the group has given its work to the other; then it goes on as if nothing had happened, and must
-    /// be fenced.
+    /// Stops an instance until the group has given its work to the other; then it continues as if nothing had happened,
+    /// and must be fenced.
     fn pause_instance(&mut self) -> Result<(), String> {
         self.pauses += 1;
-        let slot = self.chance.below(INSTANCES.len() as u64) as usize;
+        let slot = self.random.u64(..INSTANCES.len() as u64) as usize;
         self.instances[slot].pause();
         let over = Instant::now() + PAUSE;
         while Instant::now() < over {
@@ -199,8 +199,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Lets everything be processed, looks at the stores of the instances, ends them, restores all stores from the changelogs in a
-    /// new instance, and looks at every topic.
+    /// Lets everything be processed, looks at the stores of the instances, ends them, restores all stores from the
+    /// changelogs in a new instance, and looks at every topic.
     pub(crate) fn drain(&mut self) -> Result<Evidence, String> {
         self.feed.close();
         while !self.feed.has_ended()? {

@@ -1,5 +1,5 @@
-//! Dependencies of crates: each is allowed in xtask/tidy.toml, each allowed one exists, and each one is used. A crate that must
-//! not know another has a line in xtask/tidy.toml that leaves it out.
+//! Dependencies of crates: each is allowed in xtask/tidy.toml, each allowed one exists, and each one is used. A crate
+//! that must not know another has a line in xtask/tidy.toml that leaves it out.
 
 use super::{Finding, Lists, Source};
 use proc_macro2::{TokenStream, TokenTree};

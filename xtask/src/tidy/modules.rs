@@ -1,5 +1,5 @@
-//! References between the modules of a crate. On each folder level, a child module and all below it count as one node; the
-//! references between siblings must form no circle, and none may run against an order declared in xtask/tidy.toml.
+//! References between the modules of a crate. On each folder level, a child module and all below it count as one node;
+//! the references between siblings must form no circle, and none may run against an order declared in xtask/tidy.toml.
 //! References between a module and the modules that contain it are not counted.
 
 mod graph;
@@ -91,7 +91,8 @@ fn cycle_text(circle: &[&Reference]) -> String {
     text
 }
 
-/// The levels of a crate's modules as text, highest first; inside each circle every pair that refers to each other, with places.
+/// The levels of a crate's modules as text, highest first; inside each circle every pair that refers to each other,
+/// with places.
 pub(super) fn describe(package: &Package, sources: &[Source]) -> String {
     let mut text = String::new();
     for (parent, graph) in levels_of(package, sources) {

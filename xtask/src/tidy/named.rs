@@ -4,8 +4,8 @@ use super::Finding;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A name in backquotes of so many words is that of a test; settings and fields have fewer. Metrics have more, but begin with
-/// a product's name.
+/// A name in backquotes of so many words is that of a test; settings and fields have fewer. Metrics have more, but
+/// begin with a product's name.
 const WORDS: usize = 5;
 
 pub(super) fn check(root: &Path, files: &[String]) -> Result<Vec<Finding>, String> {

@@ -1,4 +1,5 @@
-//! Names of types: nouns for what a type holds, so no bare participles. The list of banned names stands in xtask/tidy.toml.
+//! Names of types: nouns for what a type holds, so no bare participles. The list of banned names stands in
+//! xtask/tidy.toml.
 
 use super::pending::settle;
 use super::source::is_test_item;

@@ -1,4 +1,5 @@
-//! Words that the glossary bans from comments, documents and texts for users, each with its replacement in xtask/tidy.toml.
+//! Words that the glossary bans from comments, documents and texts for users, each with its replacement in
+//! xtask/tidy.toml.
 
 use super::pending::settle;
 use super::source::unit;

@@ -27,13 +27,13 @@ struct Plan {
     partition_bytes: i32,
     /// Begin again when everything is read.
     again: bool,
-    /// Wait for what comes instead.
+    /// Wait for records that producers write meanwhile.
     follow: bool,
     /// When to begin and to end counting; none: until everything is read.
     window: Option<(Instant, Instant)>,
 }
 
-struct Read {
+struct FetchFigures {
     bytes: u64,
     records: u64,
     requests: u64,
@@ -86,7 +86,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
         Some((begin, end)) => (end - begin).as_secs_f64(),
         None => started.elapsed().as_secs_f64(),
     };
-    let mut whole = Read { bytes: 0, records: 0, requests: 0, times: Histogram::new() };
+    let mut whole = FetchFigures { bytes: 0, records: 0, requests: 0, times: Histogram::new() };
     for read in done {
         let read = read?;
         whole.bytes += read.bytes;
@@ -94,7 +94,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
         whole.requests += read.requests;
         whole.times.add(&read.times);
     }
-    let Read { bytes, records, requests, times } = whole;
+    let FetchFigures { bytes, records, requests, times } = whole;
     let quantiles = times.figures();
     println!(
         "seconds={seconds:.6} requests={requests} records={records} bytes={bytes} late=0 samples={requests} {quantiles} {mark}"
@@ -102,11 +102,11 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-fn read(plan: &Plan) -> Result<Read, String> {
+fn read(plan: &Plan) -> Result<FetchFigures, String> {
     let mut connection = Connection::open(&plan.broker)?;
     let mut places: Vec<(i32, i64)> =
         plan.partitions.iter().map(|partition| (*partition, plan.from)).collect();
-    let mut done = Read { bytes: 0, records: 0, requests: 0, times: Histogram::new() };
+    let mut done = FetchFigures { bytes: 0, records: 0, requests: 0, times: Histogram::new() };
     loop {
         let asked = Instant::now();
         if plan.window.is_some_and(|(_, end)| asked >= end) {
@@ -160,7 +160,7 @@ impl Plan {
     }
 }
 
-/// Looks at every batch as a consumer does and moves on behind it. Comes back with bytes and records.
+/// Reads the head of every batch, as a consumer does, and advances the position. Returns bytes and records.
 fn take(answer: &FetchResponse, places: &mut [(i32, i64)]) -> Result<(u64, u64), String> {
     let (mut bytes, mut count) = (0, 0);
     if answer.error_code != 0 {

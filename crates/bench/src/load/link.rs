@@ -1,4 +1,5 @@
-//! A connection that produces without ever waiting: requests go out as the socket takes them, answers come in as they arrive.
+//! A connection that produces without ever waiting: requests go out as the socket takes them, answers come in as they
+//! arrive.
 
 use super::template::{Template, VERSION};
 use bytes::{Buf, BytesMut};
@@ -17,7 +18,7 @@ const GATHERED: usize = 64 << 10;
 const CHUNK: usize = 64 << 10;
 
 /// A request on its way.
-struct Sent {
+struct InFlight {
     correlation: i32,
     /// When it was to be sent: the clock of its latency starts here.
     due: Instant,
@@ -37,7 +38,7 @@ pub(crate) struct Link {
     /// Whether the template itself is going out.
     large: bool,
     inbox: BytesMut,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<InFlight>,
 }
 
 impl Link {
@@ -100,7 +101,7 @@ impl Link {
             *sequence = sequence.checked_add(self.records).unwrap_or(0);
             self.next = (self.next + 1) % count;
         }
-        self.sent.push_back(Sent { correlation: self.correlation, due });
+        self.sent.push_back(InFlight { correlation: self.correlation, due });
         if self.template.bytes().len() >= LARGE {
             self.large = true;
             self.written = 0;
@@ -148,7 +149,7 @@ impl Link {
             }
             self.inbox.advance(4);
             let answer = self.inbox.split_to(size).freeze();
-            let sent = self.sent.pop_front().ok_or("an answer that nobody asked for")?;
+            let sent = self.sent.pop_front().ok_or("an answer without a request")?;
             check(&answer, sent.correlation)?;
             answered(sent.due);
         }

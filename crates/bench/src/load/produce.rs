@@ -1,7 +1,8 @@
 //! Producing: one thread, any number of connections, as fast as answers allow or at a fixed rate.
 //!
-//! At a fixed rate, request number N is due at the start plus N intervals, whether the ones before were answered or not, and its
-//! latency counts from then: a broker that stalls pays for every request that would have been sent meanwhile.
+//! At a fixed rate, request number N is due at the start plus N intervals, whether the ones before were answered or
+//! not, and its latency counts from then: a broker that stalls pays for every request that would have been sent
+//! meanwhile.
 
 use super::histogram::Histogram;
 use super::link::Link;
@@ -76,7 +77,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), String> {
     let begin = Instant::now() + settings.millis("warm", 300)?;
     let window = Window { begin, end: begin + settings.millis("millis", 1000)? };
     let (batches, records) = setup::size_of(settings, &shape)?;
-    // A disk that fills up helps nobody: a fast broker is measured over as many bytes, not as much time.
+    // A fast broker must not fill the disk: it is measured over a number of bytes instead of a time.
     let most = settings.number("bytes", u64::MAX)? / batches as u64;
     let mark_at = settings.number("pid", 0)?;
     let (tally, mark, seconds) = drive(&mut links, &pace, window, most, mark_at)?;
@@ -168,7 +169,7 @@ impl Pace {
     }
 }
 
-/// Sends what may be sent, and comes back with how long nothing more has to be.
+/// Sends the requests that are due; returns the time until the next one is due.
 fn send(
     links: &mut [Link],
     pace: &Pace,
@@ -196,7 +197,8 @@ fn send(
                     wait = wait.min(due - now);
                     break;
                 }
-                // Round and round; when the next one cannot take it, all that come later wait too, and their clocks run.
+                // Round and round; when the next one cannot take it, all that come later wait too, and their clocks
+                // run.
                 let link = &mut links[(*number % count) as usize];
                 if link.in_flight() >= pace.in_flight || !link.has_room() {
                     break;

@@ -51,14 +51,14 @@ struct State {
     durable: u64,
 }
 
-struct Shared {
+struct WriterState {
     state: Mutex<State>,
     work: Condvar,
     signal: OwnedFd,
 }
 
 /// The disk's thread, as the others see it.
-pub(super) struct Disk(Arc<Shared>);
+pub(super) struct Disk(Arc<WriterState>);
 
 impl Disk {
     /// Fills the file and starts the thread, which ends the program when the disk fails.
@@ -66,7 +66,7 @@ impl Disk {
         let file = zeroed(path)?;
         let state = State { open: Buffer::new(), number: 1, durable: 0 };
         let signal = eventfd(0, EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), signal });
+        let shared = Arc::new(WriterState { state: Mutex::new(state), work: Condvar::new(), signal });
         let writer = Arc::clone(&shared);
         std::thread::spawn(move || {
             if let Err(error) = writer.write_groups(&file) {
@@ -107,7 +107,7 @@ impl Disk {
     }
 }
 
-impl Shared {
+impl WriterState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Numbers that may only grow, such as a watermark: whoever looks later must see at least what was known before.
+//! Numbers that may only grow, such as a watermark: a later observation must not be lower than an earlier one.
 
 use crate::history::OpId;
 

@@ -5,14 +5,15 @@ use crate::finding::{Class, Finding};
 use crate::history::{Kind, OpId};
 use crate::view::View;
 
-/// Transactions that each read what another of them wrote, in a circle: with reads of committed data one of them must have read what
-/// was not committed yet. A transaction that reads its own write is [`super::reads::precommitted_read`]'s.
+/// Transactions that each read what another of them wrote, in a circle: with reads of committed data one of them must
+/// have read what was not committed yet. A transaction that reads its own write is
+/// [`super::reads::precommitted_read`]'s.
 pub(super) fn g1c(view: &View<'_>) -> Vec<Finding> {
     let mut findings = Findings::new(Class::G1c, view);
     let edges = edges(view);
     let ops = edges.iter().flat_map(|(from, to)| [from.0, to.0]).max().map_or(0, |last| last as usize + 1);
     let left = peel(&edges, ops);
-    // What is left lies on circles or between them: walk back until an operation comes twice.
+    // The remaining operations lie on circles or between them: walk back until an operation repeats.
     let mut before: Vec<Option<OpId>> = vec![None; ops];
     for (from, to) in edges.iter().filter(|(from, to)| left[from.0 as usize] && left[to.0 as usize]) {
         before[to.0 as usize] = Some(*from);
@@ -43,7 +44,7 @@ fn edges(view: &View<'_>) -> Vec<(OpId, OpId)> {
     edges
 }
 
-/// Takes away, again and again, those that read from nobody that is left; says who is left.
+/// Removes repeatedly the operations that read from no remaining operation; returns those that remain.
 fn peel(edges: &[(OpId, OpId)], ops: usize) -> Vec<bool> {
     let mut sources = vec![0_usize; ops];
     for (_, to) in edges {

@@ -1,14 +1,13 @@
 //! The committed offsets of groups: with their transaction or not at all, and never back.
 
-use std::collections::BTreeMap;
-
 use super::Findings;
 use super::claims::{Claim, steps_back};
 use crate::finding::{Class, Finding};
 use crate::history::{Action, Group, Key, Kind, OpId};
 use crate::view::{Fate, View};
+use std::collections::BTreeMap;
 
-/// A committed offset was read whose writers all failed or aborted, or that nobody wrote.
+/// A committed offset was read whose writers all failed or aborted, or that no operation wrote.
 pub(super) fn aborted_offset(view: &View<'_>) -> Vec<Finding> {
     let mut findings = Findings::new(Class::AbortedOffset, view);
     let writers = writers(view);
@@ -18,7 +17,7 @@ pub(super) fn aborted_offset(view: &View<'_>) -> Vec<Finding> {
         if writers.iter().all(|writer| view.fate(*writer) == Fate::Aborted) {
             let by = match writers.first() {
                 Some(writer) => format!("{}, which wrote it, failed or aborted", findings.op(*writer)),
-                None => "nobody wrote it".to_owned(),
+                None => "no operation wrote it".to_owned(),
             };
             let text = format!("{}; {by}", told(&findings, &read));
             let ops: Vec<OpId> = writers.iter().copied().chain([read.op]).collect();
@@ -71,7 +70,7 @@ pub(super) fn offset_back(view: &View<'_>) -> Vec<Finding> {
     findings.found
 }
 
-/// A committed offset as somebody read it.
+/// A committed offset as an operation read it.
 struct OffsetRead {
     op: OpId,
     kind: Kind,

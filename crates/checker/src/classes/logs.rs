@@ -1,4 +1,4 @@
-//! What a key's log must be whoever looks at it: one value at an offset, one offset for a value.
+//! What all readers of a key's log must agree on: one value at an offset, one offset for a value.
 
 use super::Findings;
 use crate::finding::{Class, Finding};

@@ -5,14 +5,15 @@ use crate::finding::{Class, Finding};
 use crate::history::{Kind, OpId, Value, Write};
 use crate::view::{Fate, View};
 
-/// A value whose writer must have committed, at or below the highest offset anyone read, that no read of committed data returned.
+/// A value whose writer must have committed, at or below the highest offset anyone read, that no read of committed data
+/// returned.
 pub(super) fn lost_write(view: &View<'_>) -> Vec<Finding> {
     let mut findings = Findings::new(Class::LostWrite, view);
     let highest = highest_reads(view);
     for value in view.all_values() {
         if let Some((writer, write, offset)) = lost(view, value, &highest) {
             let text = format!(
-                "nobody read {} of {}, which {} wrote to offset {offset}; others read up to offset {}",
+                "no operation read {} of {}, which {} wrote to offset {offset}; others read up to offset {}",
                 findings.value(value),
                 findings.key(write.key),
                 findings.op(writer),
@@ -35,7 +36,7 @@ pub(super) fn unseen(view: &View<'_>) -> Vec<Finding> {
         }
         if let Some(drain) = view.missing_in(write.key, value, writer) {
             let text = format!(
-                "nobody read {} of {}, which {} wrote; {} read to the end",
+                "no operation read {} of {}, which {} wrote; {} read to the end",
                 findings.value(value),
                 findings.key(write.key),
                 findings.op(writer),
@@ -47,7 +48,7 @@ pub(super) fn unseen(view: &View<'_>) -> Vec<Finding> {
     findings.found
 }
 
-/// A value that somebody read as committed is not there any more in a later drain.
+/// A value that was read as committed is missing in a later drain.
 pub(super) fn vanished(view: &View<'_>) -> Vec<Finding> {
     let mut findings = Findings::new(Class::Vanished, view);
     let mut last: Option<Value> = None;

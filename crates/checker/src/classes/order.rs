@@ -1,11 +1,10 @@
 //! The order in which a consumer reads and a producer's records land.
 
-use std::collections::BTreeMap;
-
 use super::Findings;
 use crate::finding::{Class, Finding};
 use crate::history::{Key, OpId, Process};
 use crate::view::{Step, View};
+use std::collections::BTreeMap;
 
 /// Between two operations a consumer jumped over values.
 pub(super) fn poll_skip(view: &View<'_>) -> Vec<Finding> {

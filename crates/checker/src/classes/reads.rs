@@ -44,7 +44,7 @@ pub(super) fn precommitted_read(view: &View<'_>) -> Vec<Finding> {
     findings.found
 }
 
-/// A value was read that nobody wrote, or from a key it was not written to.
+/// A value was read that no operation wrote, or from a key it was not written to.
 pub(super) fn unwritten(view: &View<'_>) -> Vec<Finding> {
     let mut findings = Findings::new(Class::Unwritten, view);
     for read in &view.all_reads {
@@ -52,7 +52,7 @@ pub(super) fn unwritten(view: &View<'_>) -> Vec<Finding> {
         let (reader, value) = (findings.op(read.op), findings.value(read.value));
         match view.writer(read.value) {
             None => {
-                let text = format!("{reader} read {value} at {place}; nobody wrote it");
+                let text = format!("{reader} read {value} at {place}; no operation wrote it");
                 findings.add(text, &[read.op], &[read.value], &[(read.key, read.offset)]);
             }
             Some((writer, write)) if write.key != read.key => {

@@ -1,13 +1,13 @@
 //! Consume, transform, produce: every input is transformed by exactly one committed transaction.
 //!
-//! A transaction transforms the inputs that its writes are made `from`, for the group whose offsets of that key it commits.
-
-use std::collections::BTreeMap;
+//! A transaction transforms the inputs that its writes are made `from`, for the group whose offsets of that key it
+//! commits.
 
 use super::Findings;
 use crate::finding::{Class, Finding};
 use crate::history::{Action, Group, Key, Kind, OpId};
 use crate::view::{Fate, View};
+use std::collections::BTreeMap;
 
 /// One input was transformed by two committed transactions.
 pub(super) fn transformed_twice(view: &View<'_>) -> Vec<Finding> {

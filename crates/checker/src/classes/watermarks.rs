@@ -1,12 +1,11 @@
 //! The two ends of a key: they only grow, and the stable one reaches the high one in the end.
 
-use std::collections::BTreeMap;
-
 use super::Findings;
 use super::claims::{Claim, steps_back};
 use crate::finding::{Class, Finding};
 use crate::history::{Action, Key, Kind, Op, OpId, Outcome};
 use crate::view::View;
+use std::collections::BTreeMap;
 
 /// A high watermark is lower than one seen before, or at or below a record that was acknowledged or read before.
 pub(super) fn high_back(view: &View<'_>) -> Vec<Finding> {
@@ -45,7 +44,8 @@ pub(super) fn stable_above_high(view: &View<'_>) -> Vec<Finding> {
     findings.found
 }
 
-/// The last that a drain saw of a key is a last stable offset below the high watermark, though every transaction had time to end.
+/// The last that a drain saw of a key is a last stable offset below the high watermark, though every transaction had
+/// time to end.
 pub(super) fn hanging_transaction(view: &View<'_>) -> Vec<Finding> {
     let mut findings = Findings::new(Class::HangingTransaction, view);
     let mut last = BTreeMap::new();

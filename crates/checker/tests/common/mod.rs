@@ -1,4 +1,5 @@
-//! A little world of partitions, a group that transforms and readers, which writes its own history: right, or with one planted fault.
+//! A little world of partitions, a group that transforms and readers, which writes its own history: right, or with one
+//! planted fault.
 
 use ottla_checker::{Action, Ending, Group, History, Key, Kind, OpId, Outcome, Process, Value};
 

@@ -2,7 +2,8 @@
 
 use super::sides::Side;
 
-/// A shape of the benchmark; the letters are those of the project's list of shapes. P8 is `bench txn`, P10 `bench start`.
+/// A shape of the benchmark; the letters are those of the project's list of shapes. P8 is `bench txn`, P10 `bench
+/// start`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
 pub(super) enum Shape {
     /// Records of 100 bytes in batches of 8 KiB.
@@ -311,7 +312,8 @@ impl Cell {
         Cell { name: name.to_owned(), work, sides: sides.to_vec() }
     }
 
-    /// Milliseconds of the load before the clock starts: longer where each partition has a first request, which costs more.
+    /// Milliseconds of the load before the clock starts: longer where each partition has a first request, which costs
+    /// more.
     pub(super) fn warm(&self) -> u64 {
         match self.work {
             Work::Produce(Load { partitions, .. }) if partitions >= 100 => 1000,

@@ -1,16 +1,15 @@
 //! Stock clients: Kafka's own perf tools, and a C program with librdkafka (e2e/bench/data/perf.c).
 
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
-
+use super::case::Case;
 use super::cells::Client;
 use super::figures::Sample;
-use super::measure::Case;
 use super::sides::Side;
 use crate::bench::peers::{self, cpu};
 use crate::bench::txn::workers;
 use crate::{kafka, process};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
 
 /// Neither tool takes so long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -33,7 +32,7 @@ fn program() -> PathBuf {
 
 /// Produces records with acks=all and all else the client's default, the first fifth not counted.
 pub(super) fn produce(case: &Case<'_>, client: Client, record: u32) -> Result<Sample, String> {
-    // Nobody can be asked to stop after a time, so who is slow gets less to do.
+    // No client can be asked to stop after a time, so a slow one gets less to do.
     let count: u32 = match case.broker.side {
         Side::KafkaFlush => 10_000,
         _ if record < 1000 => 1_500_000,
@@ -104,8 +103,8 @@ fn run(
     Ok(sample)
 }
 
-/// `N records sent, R records/sec (M MB/sec), A ms avg latency, X ms max latency, P ms 50th, ... P ms 99th, ...`: the last such line, that of the
-/// time after the warm-up.
+/// `N records sent, R records/sec (M MB/sec), A ms avg latency, X ms max latency, P ms 50th, ... P ms 99th, ...`: the
+/// last such line, that of the time after the warm-up.
 fn produced(said: &str, record: u32) -> Result<Sample, String> {
     let odd = || format!("the producer tool said: {said}");
     let line = said.lines().rfind(|line| line.contains("50th")).ok_or_else(odd)?;
@@ -126,7 +125,8 @@ fn produced(said: &str, record: u32) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// Start, end, MiB, MiB/s, records, records/s, milliseconds of joining the group, milliseconds of fetching, MiB/s and records/s of fetching.
+/// Start, end, MiB, MiB/s, records, records/s, milliseconds of joining the group, milliseconds of fetching, MiB/s and
+/// records/s of fetching.
 fn consumed(said: &str) -> Result<Sample, String> {
     let odd = || format!("the consumer tool said: {said}");
     let line = said.lines().rfind(|line| line.split(", ").count() == 10).ok_or_else(odd)?;

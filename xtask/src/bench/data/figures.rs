@@ -1,13 +1,11 @@
 //! What was measured: for each cell, side and round the figures that a load program printed.
 
+use super::sides::Side;
+use crate::bench::{Spread, spread};
+use clap::ValueEnum;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-
-use clap::ValueEnum;
-
-use super::sides::Side;
-use crate::bench::{Spread, spread};
 
 /// The figures of one measurement by name; times in microseconds, `*_cpu` in seconds.
 #[derive(Clone, Default)]
@@ -58,7 +56,7 @@ pub(super) enum Figure {
     Records,
     /// Seconds of the broker's CPU time for 10^9 bytes.
     CpuPerGigabyte,
-    /// The same of a run whose warm-up cannot be told apart.
+    /// The same of a run whose warm-up is not reported apart.
     WholeCpuPerGigabyte,
     /// Microseconds of the broker's CPU time for a request.
     CpuPerRequest,

@@ -1,11 +1,10 @@
 //! The goals: what the figures are held against.
 
-use std::fmt::Write;
-
 use super::cells;
 use super::figures::{Figure, Figures, P50, P99};
 use super::sides::Side;
 use crate::bench::goal::{self, Bound, Goal};
+use std::fmt::Write;
 
 /// The table of goals, Apache Kafka's half and the limit's.
 pub(super) fn table(figures: &Figures) -> String {

@@ -1,5 +1,13 @@
 //! One cell on one side: the topic, the load program, its line of figures.
 
+use super::Pace;
+use super::case::Case;
+use super::cells::{Cell, Load, Rate, Work};
+use super::clients;
+use super::figures::{Figure, Figures, Sample};
+use super::sides::Running;
+use crate::bench::peers::raw_binary;
+use crate::process::{self, Guard};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -7,29 +15,15 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Pace;
-use super::cells::{Cell, Load, Rate, Work};
-use super::clients;
-use super::figures::{Figure, Figures, Sample};
-use super::sides::Running;
-use crate::bench::peers::raw_binary;
-use crate::process::{self, Guard};
-
-/// Partitions from which on a broker is still busy with them when they have been created, and how long it is left alone.
+/// From this many partitions on, a broker is still busy after it has created them.
 const MANY: u32 = 1000;
+/// Pause after the creation of that many partitions.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// A topic's name that was not used before: what is said of one that was deleted must not be taken for it.
+/// A topic name that was not used before: answers about a deleted topic must not be taken for answers about this one.
 fn fresh_topic() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     format!("load-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
-}
-
-/// A measurement about to be made.
-pub(super) struct Case<'a> {
-    pub(super) broker: &'a Running,
-    pub(super) pace: &'a Pace,
-    pub(super) topic: String,
 }
 
 /// Measures a cell. Rates may depend on what was measured before.
@@ -168,7 +162,8 @@ impl Case<'_> {
         finish(&mut command, self.pace)
     }
 
-    /// Produces while 256 MiB of another topic are read off the disk, over and over; beside a sink, which has no topics, those of a file.
+    /// Produces while 256 MiB of another topic are read off the disk, over and over; beside a sink, which has no
+    /// topics, those of a file.
     fn backlog(&self, load: &Load, rate: Rate, before: &Figures) -> Result<Sample, String> {
         const CALM: Duration = Duration::from_millis(300);
         let backlog = format!("{}-backlog", self.topic);
@@ -195,7 +190,7 @@ impl Case<'_> {
         outcome
     }
 
-    /// Reads the topic from the start to the end, off the disk, until it is `done`. Comes back with MB/s.
+    /// Reads the topic from the start to the end, off the disk, until it is `done`. Returns MB/s.
     fn drain(&self, backlog: &str, done: &AtomicBool) -> Result<f64, String> {
         let (mut bytes, mut seconds) = (0.0, 0.0);
         while !done.load(Ordering::Relaxed) {

@@ -1,12 +1,11 @@
 //! Plots of latency against throughput as SVG, both axes logarithmic, drawn here.
 
-use std::fmt::Write;
-use std::fs;
-
 use super::cells::{RATES, rate_name};
 use super::figures::{Figure, Figures, P50, P99};
 use super::sides::Side;
 use crate::process;
+use std::fmt::Write;
+use std::fs;
 
 /// The plots: file, title, and the sides, the limit last.
 const PLOTS: [(&str, &str, [Side; 3]); 2] = [

@@ -1,17 +1,16 @@
 //! The section of docs/evidence/benchmarks.md.
 
-use std::fmt::Write;
-use std::time::Duration;
-
 use super::cells::{self, Cell, Shape};
 use super::figures::{Figure, Figures, P50, P99};
 use super::sides::Side;
 use super::{goals, plot};
 use crate::bench::{page, spread_of};
+use std::fmt::Write;
+use std::time::Duration;
 
 pub(super) const TITLE: &str = "Produce and fetch";
 
-/// What is told beside the figures.
+/// The facts stated next to the figures.
 pub(super) struct Run<'a> {
     pub(super) options: &'a super::Options,
     /// The shapes of this run; there may be figures of others from the one before.

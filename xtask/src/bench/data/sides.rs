@@ -1,13 +1,12 @@
 //! The brokers that a shape is measured on, side by side.
 
+use crate::bench::peers::{self, Alive, raw_binary};
+use crate::kafka;
+use crate::process::{self, Guard};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-use crate::bench::peers::{self, Alive, raw_binary};
-use crate::kafka;
-use crate::process::{self, Guard};
 
 /// A broker with a promise about what it acknowledges, or a limit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
@@ -86,7 +85,7 @@ impl Side {
 /// A broker that runs, stopped when dropped.
 pub(super) struct Running {
     pub(super) side: Side,
-    /// What clients are told.
+    /// The address that clients use.
     pub(super) address: String,
     pub(super) process: u32,
     folder: PathBuf,

@@ -1,12 +1,11 @@
 //! The brokers that run side by side.
 
-use std::fs;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use crate::bench::peers::{self, Alive};
 use crate::process::{self, Guard};
 use crate::{e2e, kafka};
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A broker with a promise about what it acknowledges.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
@@ -71,7 +70,7 @@ pub(super) fn prepare(sides: &[Side]) -> Result<(), String> {
 /// A broker that runs, stopped when dropped.
 pub(super) struct Running {
     pub(super) side: Side,
-    /// What clients are told.
+    /// The address that clients use.
     pub(super) address: String,
     process: u32,
     _alive: Alive,

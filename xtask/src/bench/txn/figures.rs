@@ -1,11 +1,10 @@
 //! What was measured, cell by cell and side by side.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
 use super::Cell;
 use super::brokers::Side;
 use crate::bench::spread;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// One cell on one broker in one round.
 pub(super) struct Sample {

@@ -1,18 +1,17 @@
 //! The section of docs/evidence/benchmarks.md.
 
-use std::fmt::Write;
-use std::time::Duration;
-
 use super::Cell;
 use super::brokers::Side;
 use super::figures::{Figures, Spread, Summary};
 use super::workers::Client;
 use crate::bench::goal::{self, Bound, Goal};
 use crate::bench::page;
+use std::fmt::Write;
+use std::time::Duration;
 
 pub(super) const TITLE: &str = "Transactions";
 
-/// What is told beside the figures.
+/// The facts stated next to the figures.
 pub(super) struct Run {
     pub(super) rounds: usize,
     pub(super) millis: u64,

@@ -1,16 +1,15 @@
 //! The client programs: built, started once, told cell after cell.
 
+use crate::bench::peers;
+use crate::e2e::clients;
+use crate::kafka;
+use crate::process::{self, Guard};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-
-use crate::bench::peers;
-use crate::e2e::clients;
-use crate::kafka;
-use crate::process::{self, Guard};
 
 /// Who sends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]

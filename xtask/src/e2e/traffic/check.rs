@@ -1,5 +1,5 @@
-//! One frame, held against everything that can read it: explain leaves no byte over, and the typed codec and the tables' JSON
-//! give back the same bytes.
+//! One frame, held against everything that can read it: explain leaves no byte over, and the typed codec and the
+//! tables' JSON give back the same bytes.
 
 use bytes::Bytes;
 use ottla_microscope::json;

@@ -1,4 +1,5 @@
-//! Frames of released clients that are not as the protocol has them, each known by name. Any other such frame fails the run.
+//! Frames of released clients that are not as the protocol has them, each known by name. Any other such frame fails the
+//! run.
 
 use bytes::Bytes;
 use ottla_wire::ApiKey;

@@ -1,9 +1,8 @@
 //! docs/evidence/traffic.md for people, crates/microscope/data/traffic.tsv for pages.
 
-use std::fmt::Write;
-
 use super::super::clients::Client;
 use super::{Counts, Traffic};
+use std::fmt::Write;
 
 /// A row for each API, version and client.
 pub(super) fn table(traffic: &Traffic) -> String {

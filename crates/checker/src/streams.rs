@@ -1,42 +1,42 @@
-//! The judge of a run of the Kafka Streams application: what came out, held against what the input says (e2e/streams/README.md).
-//! It must not know how the application was run, nor by which broker.
+//! The judge of a run of the Kafka Streams application in e2e/streams, whose README describes its topics. It computes
+//! the output from the input again and compares it with topics, changelogs and stores.
 
+use crate::violation::{Violation, violation};
 use std::collections::{BTreeMap, BTreeSet};
-
-use crate::finding::{Finding, finding};
 
 /// How many customers there are: order n is of customer n modulo this.
 const CUSTOMERS: u64 = 20;
 /// How many orders share a window of time.
 const WINDOW: u64 = 50;
 
-/// The records of a topic: partition, offset, value.
-type Records = Vec<(i32, i64, String)>;
+/// The records of a topic: partition, offset and value of each.
+pub type Records = Vec<(i32, i64, String)>;
 
-/// Everything that is known about a run after it.
+/// The observations of a run, collected after its end.
 #[derive(Clone, Default)]
-pub(crate) struct Evidence {
-    /// How many orders were asked for, and as many payments: values `v0`, `v1`, ...
-    pub(crate) orders: u64,
-    /// Every topic. Inputs have `vN`; outputs, and the changelogs of their stores, `CUSTOMER n COUNT SUM` for every update of a
-    /// customer's total or of its total within a window; the changelogs of the join `n AMOUNT`.
-    pub(crate) topics: BTreeMap<String, Records>,
-    /// The high watermark and the last stable offset of each `TOPIC-PARTITION`.
-    pub(crate) high: BTreeMap<String, i64>,
-    pub(crate) stable: BTreeMap<String, i64>,
-    /// What the application has committed of each `TOPIC-PARTITION`.
-    pub(crate) committed: BTreeMap<String, i64>,
+pub struct Evidence {
+    /// Number of orders sent, and of payments: values `v0`, `v1`, ...
+    pub orders: u64,
+    /// Every topic. Inputs have `vN`; outputs, and the changelogs of their stores, `CUSTOMER n COUNT SUM` for every
+    /// update of a customer's total or of its total within a window; the changelogs of the join `n AMOUNT`.
+    pub topics: BTreeMap<String, Records>,
+    /// The high watermark of each `TOPIC-PARTITION`.
+    pub high: BTreeMap<String, i64>,
+    /// The last stable offset of each `TOPIC-PARTITION`.
+    pub stable: BTreeMap<String, i64>,
+    /// The application's committed offset of each `TOPIC-PARTITION`.
+    pub committed: BTreeMap<String, i64>,
     /// The stores of the instances in the end: `totals CUSTOMER n COUNT SUM`, `windows CUSTOMER n COUNT SUM`.
-    pub(crate) stored: Vec<String>,
+    pub stored: Vec<String>,
     /// The stores of a new instance that had to restore them.
-    pub(crate) restored: Vec<String>,
+    pub restored: Vec<String>,
     /// The application's own topics: `NAME CLEANUP-POLICY FIRST-OFFSETS`.
-    pub(crate) own_topics: Vec<String>,
+    pub own_topics: Vec<String>,
 }
 
 impl Evidence {
-    /// A record that is in a topic.
-    pub(crate) fn add(&mut self, topic: &str, partition: i32, offset: i64, value: String) {
+    /// Adds a record of a topic.
+    pub fn add(&mut self, topic: &str, partition: i32, offset: i64, value: String) {
         self.topics.entry(topic.to_owned()).or_default().push((partition, offset, value));
     }
 
@@ -57,10 +57,10 @@ struct Update {
     sum: u64,
 }
 
-/// What an aggregate is of: a customer, and a window when it has one.
+/// The key of an aggregate: a customer, and the number of its window if it has one.
 type Key = (String, Option<u64>);
 
-/// What is known of each aggregate; more than one value when two instances have it.
+/// The values of each aggregate; more than one if two instances have it.
 type Values = BTreeMap<Key, Vec<Update>>;
 
 impl Update {
@@ -77,13 +77,13 @@ impl Update {
     }
 }
 
-/// What an order and its payment come to.
+/// The amount of an order and its payment.
 fn amount(n: u64) -> u64 {
     n * 31 % 1000 + n * 17 % 1000
 }
 
-/// Judges a run; nothing found means exactly once.
-pub(crate) fn judge(evidence: &Evidence) -> Vec<Finding> {
+/// Judges a run. An empty list means that every order was processed exactly once.
+pub fn judge(evidence: &Evidence) -> Vec<Violation> {
     let mut found = Vec::new();
     let all: BTreeSet<String> = (0..evidence.orders).map(|n| n.to_string()).collect();
     for topic in
@@ -112,36 +112,36 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Finding> {
     found
 }
 
-fn each_once(topic: &str, all: &BTreeSet<String>, numbers: Vec<String>, found: &mut Vec<Finding>) {
+fn each_once(topic: &str, all: &BTreeSet<String>, numbers: Vec<String>, found: &mut Vec<Violation>) {
     let mut times: BTreeMap<&String, u32> = all.iter().map(|n| (n, 0)).collect();
     for n in &numbers {
         match times.get_mut(n) {
             Some(count) => *count += 1,
-            None => found.push(finding("foreign", format!("{topic}: {n:?} was never sent"))),
+            None => found.push(violation("foreign", format!("{topic}: {n:?} was never sent"))),
         }
     }
     for (n, count) in times {
         match count {
-            0 => found.push(finding("lost", format!("{topic}: {n} is not there"))),
+            0 => found.push(violation("lost", format!("{topic}: {n} is not there"))),
             1 => {}
-            _ => found.push(finding("duplicate", format!("{topic}: {n} is there {count} times"))),
+            _ => found.push(violation("duplicate", format!("{topic}: {n} is there {count} times"))),
         }
     }
 }
 
 /// The numbers of an output, and the last value of each aggregate.
-struct Counted {
+struct OutputSummary {
     numbers: Vec<String>,
     values: Values,
 }
 
 /// Follows each aggregate through an output topic: its count grows by one, its sum by the order's amount.
-fn counted(topic: &str, windowed: bool, output: &Records, found: &mut Vec<Finding>) -> Counted {
+fn counted(topic: &str, windowed: bool, output: &Records, found: &mut Vec<Violation>) -> OutputSummary {
     let (mut last, mut numbers) = (BTreeMap::<Key, (i32, Update)>::new(), Vec::new());
     for (partition, offset, value) in output {
         let place = format!("{topic}: {value:?} at {partition}/{offset}");
         let Some(update) = Update::parse(value) else {
-            found.push(finding("foreign", format!("{place} is no update")));
+            found.push(violation("foreign", format!("{place} is no update")));
             continue;
         };
         numbers.push(update.n.to_string());
@@ -150,15 +150,15 @@ fn counted(topic: &str, windowed: bool, output: &Records, found: &mut Vec<Findin
         let right = update.count == count + 1 && update.sum == sum + amount(update.n);
         if !right || update.customer != format!("c{}", update.n % CUSTOMERS) {
             let what = format!("{place} follows count {count} and sum {sum}");
-            found.push(finding("wrong-aggregate", what));
+            found.push(violation("wrong-aggregate", what));
         }
         if before.is_some_and(|(before, _)| before != partition) {
-            found.push(finding("scattered", format!("{place} is not where its key was before")));
+            found.push(violation("scattered", format!("{place} is not where its key was before")));
         }
         last.insert(update.key(windowed), (*partition, update));
     }
     let values = last.into_iter().map(|(key, (_, update))| (key, vec![update])).collect();
-    Counted { numbers, values }
+    OutputSummary { numbers, values }
 }
 
 /// The last value of each key in a changelog.
@@ -177,36 +177,37 @@ fn contents_of(store: &str, windowed: bool, contents: &[String]) -> Values {
     values
 }
 
-fn same(class: &'static str, store: &str, (output, other): (&Values, &Values), found: &mut Vec<Finding>) {
+fn same(class: &'static str, store: &str, (output, other): (&Values, &Values), found: &mut Vec<Violation>) {
     let keys: BTreeSet<&Key> = output.keys().chain(other.keys()).collect();
     for key in keys {
         let (mine, theirs) = (output.get(key), other.get(key));
         if mine != theirs {
             let what = format!("{store}: the last output of {key:?} is {mine:?}, there it is {theirs:?}");
-            found.push(finding(class, what));
+            found.push(violation(class, what));
         }
     }
 }
 
 /// No transaction is open, and the input is committed up to its end.
-fn ends(evidence: &Evidence, found: &mut Vec<Finding>) {
+fn ends(evidence: &Evidence, found: &mut Vec<Violation>) {
     for (place, high) in &evidence.high {
         let stable = evidence.stable.get(place);
         if stable != Some(high) {
             let what = format!("{place} is stable up to {stable:?} only, of {high}");
-            found.push(finding("open-transaction", what));
+            found.push(violation("open-transaction", what));
         }
         let input = place.starts_with("orders-") || place.starts_with("payments-");
         let committed = evidence.committed.get(place);
         if input && committed != Some(high) {
             let what = format!("{place} is committed at {committed:?}, and ends at {high}");
-            found.push(finding("wrong-committed-offset", what));
+            found.push(violation("wrong-committed-offset", what));
         }
     }
 }
 
-/// Three repartition topics, whose consumed records the application deletes; and four changelogs, those of windows with retention.
-fn own_topics(topics: &[String], found: &mut Vec<Finding>) {
+/// Three repartition topics, whose consumed records the application deletes; and four changelogs, those of windows with
+/// retention.
+fn own_topics(topics: &[String], found: &mut Vec<Violation>) {
     let expected: BTreeMap<&str, &str> = BTreeMap::from([
         ("shop-orders-repartition", "delete"),
         ("shop-payments-repartition", "delete"),
@@ -220,18 +221,18 @@ fn own_topics(topics: &[String], found: &mut Vec<Finding>) {
     for topic in topics {
         let words: Vec<&str> = topic.split(' ').collect();
         let [name, policy, first] = words[..] else {
-            found.push(finding("own-topic", format!("{topic:?} makes no sense")));
+            found.push(violation("own-topic", format!("{topic:?} makes no sense")));
             continue;
         };
         if missing.remove(name) != Some(policy) {
-            found.push(finding("own-topic", format!("{name} has cleanup.policy {policy}")));
+            found.push(violation("own-topic", format!("{name} has cleanup.policy {policy}")));
         }
         if (first == "0") == name.ends_with("-repartition") {
-            found.push(finding("own-topic", format!("{name} starts at {first}")));
+            found.push(violation("own-topic", format!("{name} starts at {first}")));
         }
     }
     for name in missing.keys() {
-        found.push(finding("own-topic", format!("{name} is not there")));
+        found.push(violation("own-topic", format!("{name} is not there")));
     }
 }
 
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sent_is_found() {
+    fn a_value_that_was_not_sent_is_found() {
         let found = spoilt(|e| topic(e, "totals")[0].2 = "hello".to_owned());
         assert_eq!(found, ["foreign", "lost", "wrong-aggregate"]);
         assert_eq!(spoilt(|e| topic(e, "orders")[0].2 = "v999".to_owned()), ["foreign", "lost"]);
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_that_are_not_kept_as_asked_are_found() {
+    fn topics_with_a_wrong_cleanup_policy_are_found() {
         assert_eq!(
             spoilt(|e| e.own_topics[0] = "shop-orders-repartition delete 0".to_owned()),
             ["own-topic"]

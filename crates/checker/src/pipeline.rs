@@ -1,47 +1,51 @@
-//! The judge of a run: what the programs said they wrote and read, held against what exactly once means.
-//! It must not know how the records were moved, nor by whom.
+//! The judge of a pipeline that copies each record of an input topic to an output topic exactly once, in transactions.
+//! It compares what the programs wrote and read with the output that exactly one copy of each record gives.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use crate::finding::{Finding, finding};
+use crate::violation::{Violation, violation};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A record at its place in a topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Record {
-    pub(crate) partition: i32,
-    pub(crate) offset: i64,
-    pub(crate) value: String,
+pub struct Record {
+    /// Number of the partition.
+    pub partition: i32,
+    /// Offset in the partition.
+    pub offset: i64,
+    /// Value as text.
+    pub value: String,
 }
 
-/// What one read_committed reader saw of a topic, from the first offset to the last stable one.
+/// The records that one read_committed reader saw of a topic, from the first offset to the last stable one.
 #[derive(Clone, Default)]
-pub(crate) struct Reading {
-    pub(crate) reader: String,
-    pub(crate) records: Vec<Record>,
+pub struct TopicRead {
+    /// Name of the reader.
+    pub reader: String,
+    /// The records that it delivered.
+    pub records: Vec<Record>,
     /// Of each partition, its high watermark and its last stable offset.
-    pub(crate) ends: BTreeMap<i32, (i64, i64)>,
+    pub ends: BTreeMap<i32, (i64, i64)>,
 }
 
-/// Everything that is known about a run after it.
+/// The observations of a run, collected after its end.
 #[derive(Clone, Default)]
-pub(crate) struct History {
-    /// Input values for which a producer was asked.
-    pub(crate) asked: BTreeSet<String>,
+pub struct History {
+    /// Input values that producers sent, acknowledged or not.
+    pub sent: BTreeSet<String>,
     /// Input records that were acknowledged.
-    pub(crate) acked: Vec<Record>,
-    /// Input records as workers saw them, in the middle of it all.
-    pub(crate) seen: Vec<Record>,
+    pub acked: Vec<Record>,
+    /// Input records as workers read them during the run.
+    pub seen: Vec<Record>,
     /// The input topic, by different readers.
-    pub(crate) input: Vec<Reading>,
-    /// The output topic, by different readers. A value is `PARTITION OFFSET VALUE ATTEMPT`: the input record it was made from, and
-    /// something that makes it unique.
-    pub(crate) output: Vec<Reading>,
+    pub input: Vec<TopicRead>,
+    /// The output topic, by different readers. A value is `PARTITION OFFSET VALUE ATTEMPT`: the input record it was
+    /// made from, and something that makes it unique.
+    pub output: Vec<TopicRead>,
     /// The group's committed offsets on the input topic.
-    pub(crate) committed: BTreeMap<i32, i64>,
+    pub committed: BTreeMap<i32, i64>,
 }
 
-/// Judges a history; nothing found means exactly once.
-pub(crate) fn judge(history: &History) -> Vec<Finding> {
+/// Judges a history. An empty list means that every record was copied exactly once.
+pub fn judge(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     one_value_per_offset(history, &mut found);
     for (topic, readings) in [("input", &history.input), ("output", &history.output)] {
@@ -55,8 +59,8 @@ pub(crate) fn judge(history: &History) -> Vec<Finding> {
     found
 }
 
-fn one_value_per_offset(history: &History, found: &mut Vec<Finding>) {
-    let all = |readings: &[Reading]| readings.iter().flat_map(|r| r.records.clone()).collect::<Vec<_>>();
+fn one_value_per_offset(history: &History, found: &mut Vec<Violation>) {
+    let all = |readings: &[TopicRead]| readings.iter().flat_map(|r| r.records.clone()).collect::<Vec<_>>();
     let input = [history.acked.clone(), history.seen.clone(), all(&history.input)].concat();
     for (topic, records) in [("input", input), ("output", all(&history.output))] {
         let mut values: BTreeMap<(i32, i64), String> = BTreeMap::new();
@@ -65,58 +69,58 @@ fn one_value_per_offset(history: &History, found: &mut Vec<Finding>) {
             let first = values.entry(place).or_insert_with(|| record.value.clone());
             if *first != record.value {
                 let what = format!("{topic} {place:?} is {first:?} and {:?}", record.value);
-                found.push(finding("inconsistent-offsets", what));
+                found.push(violation("inconsistent-offsets", what));
             }
         }
     }
 }
 
-fn readers_agree(topic: &str, readings: &[Reading], found: &mut Vec<Finding>) {
+fn readers_agree(topic: &str, readings: &[TopicRead], found: &mut Vec<Violation>) {
     let Some((first, others)) = readings.split_first() else {
         return;
     };
-    let set = |reading: &Reading| reading.records.iter().cloned().collect::<BTreeSet<_>>();
+    let set = |reading: &TopicRead| reading.records.iter().cloned().collect::<BTreeSet<_>>();
     let mine = set(first);
     for other in others {
         for record in mine.symmetric_difference(&set(other)) {
             let what = format!("{topic}: only one of {} and {} saw {record:?}", first.reader, other.reader);
-            found.push(finding("readers-disagree", what));
+            found.push(violation("readers-disagree", what));
         }
     }
 }
 
-fn nothing_open(topic: &str, readings: &[Reading], found: &mut Vec<Finding>) {
+fn nothing_open(topic: &str, readings: &[TopicRead], found: &mut Vec<Violation>) {
     for reading in readings {
         for (partition, (high, stable)) in &reading.ends {
             if high != stable {
                 let what = format!("{topic} {partition} is stable up to {stable} only, of {high}");
-                found.push(finding("open-transaction", what));
+                found.push(violation("open-transaction", what));
             }
         }
     }
 }
 
 /// The first reader's records; the others saw the same or were reported.
-fn records(readings: &[Reading]) -> &[Record] {
+fn records(readings: &[TopicRead]) -> &[Record] {
     readings.first().map_or(&[], |reading| &reading.records)
 }
 
-fn input_is_what_was_sent(history: &History, found: &mut Vec<Finding>) {
-    let mut places: HashMap<&str, (i32, i64)> = HashMap::new();
+fn input_is_what_was_sent(history: &History, found: &mut Vec<Violation>) {
+    let mut places: BTreeMap<&str, (i32, i64)> = BTreeMap::new();
     for record in records(&history.input) {
         let place = (record.partition, record.offset);
         if let Some(before) = places.insert(&record.value, place) {
             let what = format!("{:?} is at {before:?} and at {place:?}", record.value);
-            found.push(finding("duplicate-input", what));
+            found.push(violation("duplicate-input", what));
         }
-        if !history.asked.contains(&record.value) {
-            found.push(finding("foreign-input", format!("{record:?} was never sent")));
+        if !history.sent.contains(&record.value) {
+            found.push(violation("foreign-input", format!("{record:?} was never sent")));
         }
     }
     for (class, known) in [("lost-input", &history.acked), ("phantom-input", &history.seen)] {
         let there = |r: &Record| places.get(r.value.as_str()) == Some(&(r.partition, r.offset));
         for record in known.iter().filter(|r| !there(r)) {
-            found.push(finding(class, format!("{record:?} is not there any more")));
+            found.push(violation(class, format!("{record:?} is not there any more")));
         }
     }
 }
@@ -129,27 +133,27 @@ fn origin(value: &str) -> Option<Record> {
     Some(Record { partition, offset, value: parts.next()?.to_owned() })
 }
 
-fn output_is_exactly_the_input(history: &History, found: &mut Vec<Finding>) {
+fn output_is_exactly_the_input(history: &History, found: &mut Vec<Violation>) {
     let mut times: BTreeMap<&Record, u32> = records(&history.input).iter().map(|r| (r, 0)).collect();
     for record in records(&history.output) {
         let from = origin(&record.value);
         match from.as_ref().and_then(|from| times.get_mut(from)) {
             Some(count) => *count += 1,
-            None => found.push(finding("foreign", format!("{record:?} was made from no input record"))),
+            None => found.push(violation("foreign", format!("{record:?} was made from no input record"))),
         }
     }
     for (record, count) in times {
         match count {
-            0 => found.push(finding("lost", format!("{record:?} is not in the output"))),
+            0 => found.push(violation("lost", format!("{record:?} is not in the output"))),
             1 => {}
-            _ => found.push(finding("duplicate", format!("{record:?} is {count} times in the output"))),
+            _ => found.push(violation("duplicate", format!("{record:?} is {count} times in the output"))),
         }
     }
 }
 
-/// Within one output partition the records of one input partition keep their order: a later transaction starts where the one
-/// before ended.
-fn output_is_in_order(history: &History, found: &mut Vec<Finding>) {
+/// Within one output partition the records of one input partition keep their order: a later transaction starts where
+/// the one before ended.
+fn output_is_in_order(history: &History, found: &mut Vec<Violation>) {
     let mut sorted: Vec<&Record> = records(&history.output).iter().collect();
     sorted.sort_by_key(|r| (r.partition, r.offset));
     let mut last: BTreeMap<(i32, i32), i64> = BTreeMap::new();
@@ -159,18 +163,18 @@ fn output_is_in_order(history: &History, found: &mut Vec<Finding>) {
         };
         let before = last.insert((record.partition, from.partition), from.offset);
         if before.is_some_and(|before| before > from.offset) {
-            found.push(finding("reordered", format!("{record:?} comes after one from offset {before:?}")));
+            found.push(violation("reordered", format!("{record:?} comes after one from offset {before:?}")));
         }
     }
 }
 
-fn offsets_are_at_the_end(history: &History, found: &mut Vec<Finding>) {
+fn offsets_are_at_the_end(history: &History, found: &mut Vec<Violation>) {
     let ends = history.input.first().map(|reading| &reading.ends);
     for (partition, (end, _)) in ends.into_iter().flatten() {
         let committed = history.committed.get(partition).copied().unwrap_or(0);
         if committed != *end {
             let what = format!("partition {partition} is committed at {committed}, the input ends at {end}");
-            found.push(finding("wrong-committed-offset", what));
+            found.push(violation("wrong-committed-offset", what));
         }
     }
 }
@@ -192,13 +196,13 @@ mod tests {
             record(1, 0, "0 1 v2 x"),
             record(1, 4, "1 1 v3 x"),
         ];
-        let reading = |reader: &str, records: &[Record], end: i64| Reading {
+        let reading = |reader: &str, records: &[Record], end: i64| TopicRead {
             reader: reader.to_owned(),
             records: records.to_vec(),
             ends: BTreeMap::from([(0, (end, end)), (1, (end, end))]),
         };
         History {
-            asked: input.iter().map(|r| r.value.clone()).collect(),
+            sent: input.iter().map(|r| r.value.clone()).collect(),
             acked: input.clone(),
             seen: input[..3].to_vec(),
             input: vec![reading("a", &input, 2), reading("b", &input, 2)],
@@ -214,7 +218,7 @@ mod tests {
         judge(&history).into_iter().map(|f| f.class).collect()
     }
 
-    fn both(readings: &mut [Reading], change: impl Fn(&mut Vec<Record>)) {
+    fn both(readings: &mut [TopicRead], change: impl Fn(&mut Vec<Record>)) {
         readings.iter_mut().for_each(|reading| change(&mut reading.records));
     }
 
@@ -275,7 +279,7 @@ mod tests {
     fn a_spoilt_input_is_found() {
         assert_eq!(spoilt(|h| h.acked.push(record(0, 2, "v4"))), ["lost-input"]);
         assert_eq!(spoilt(|h| h.seen.push(record(0, 2, "v4"))), ["phantom-input"]);
-        assert_eq!(spoilt(|h| h.asked.retain(|v| v != "v3")), ["foreign-input"]);
+        assert_eq!(spoilt(|h| h.sent.retain(|v| v != "v3")), ["foreign-input"]);
         let twice = spoilt(|h| both(&mut h.input, |records| records.push(record(0, 2, "v0"))));
         assert!(twice.contains(&"duplicate-input"), "{twice:?}");
     }

@@ -1,36 +1,35 @@
-//! What the judge of the pipeline needs, taken from the lines that the programs wrote.
+//! The history for the judge of the pipeline, from the lines that the programs wrote.
 
-use std::collections::BTreeMap;
-
-use super::check::{History, Reading, Record};
 use super::pipeline::{INPUT, OUTPUT};
 use super::programs::{Event, parse};
+use ottla_checker::pipeline::{History, Record, TopicRead};
+use std::collections::BTreeMap;
 
-/// Sorts the lines of a run.
+/// Collects the lines of a run.
 pub(crate) fn history(text: &str) -> Result<History, String> {
-    let mut sorted = Sorted::default();
+    let mut collector = Collector::default();
     for line in text.lines() {
         let line = parse(line)?;
-        sorted.add(&line.process, line.event);
+        collector.add(&line.process, line.event);
     }
-    Ok(sorted.finish())
+    Ok(collector.finish())
 }
 
 #[derive(Default)]
-struct Sorted {
+struct Collector {
     history: History,
     /// The partitions of the input to which values were written.
     places: BTreeMap<String, i32>,
     /// By topic and reader.
-    readings: BTreeMap<(String, String), Reading>,
+    readings: BTreeMap<(String, String), TopicRead>,
 }
 
-impl Sorted {
+impl Collector {
     fn add(&mut self, process: &str, event: Event) {
         match event {
             Event::Write { key, value } => {
                 if let Some((INPUT, partition)) = place(&key) {
-                    self.history.asked.insert(value.clone());
+                    self.history.sent.insert(value.clone());
                     self.places.insert(value, partition);
                 }
             }
@@ -52,7 +51,7 @@ impl Sorted {
                 let Some((topic, partition)) = place(&key) else { return };
                 self.reading(topic, process).ends.insert(partition, (high, stable));
             }
-            // Workers tell these too while they are at it; the last one counts, which is asked for when all is over.
+            // Workers report these during the run too. The last one counts, which is requested after the end.
             Event::Committed { key, offset } => {
                 if let Some((INPUT, partition)) = place(&key) {
                     self.history.committed.insert(partition, offset.unwrap_or(0));
@@ -62,11 +61,11 @@ impl Sorted {
         }
     }
 
-    fn reading(&mut self, topic: &str, process: &str) -> &mut Reading {
+    fn reading(&mut self, topic: &str, process: &str) -> &mut TopicRead {
         let name = (topic.to_owned(), process.to_owned());
         self.readings
             .entry(name)
-            .or_insert_with(|| Reading { reader: process.to_owned(), ..Reading::default() })
+            .or_insert_with(|| TopicRead { reader: process.to_owned(), ..TopicRead::default() })
     }
 
     fn finish(mut self) -> History {
@@ -81,7 +80,7 @@ impl Sorted {
     }
 }
 
-/// What the processes are called that read a topic in the end: `CLIENT reads TOPIC`.
+/// Part of the names of the processes that read a topic after the end: `CLIENT reads TOPIC`.
 const READS: &str = " reads ";
 
 /// The topic and the partition of a key.

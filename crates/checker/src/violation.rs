@@ -1,0 +1,22 @@
+//! A broken promise found by the judge of a whole application, with its class as text.
+
+use std::fmt;
+
+/// A broken promise.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Name of the kind of violation, such as `duplicate`.
+    pub class: &'static str,
+    /// The records or offsets concerned.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class, self.what)
+    }
+}
+
+pub(crate) fn violation(class: &'static str, what: String) -> Violation {
+    Violation { class, what }
+}
