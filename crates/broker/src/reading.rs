@@ -78,18 +78,28 @@ impl RecordReader<'_> {
         bounds: ReadBounds,
         deadline: Instant,
     ) -> Result<(Vec<ReadResult>, ResponseCharge), HostGone> {
+        let mut waited_for = None;
         loop {
             let (plans, watch) = self.plan(reads, bounds, deadline).await?;
-            let watch = match watch {
-                Some(watch) => watch,
+            let partitions = plans.readable_partitions();
+            // A topic of that name was deleted and created again: what the read waited for has ended.
+            let changed = waited_for.as_ref().is_some_and(|before| *before != partitions);
+            let watch = match watch.filter(|_| !changed) {
+                Some(watch) => {
+                    waited_for = Some(partitions);
+                    watch
+                }
                 None => {
-                    let (promised, readable) = (plans.bytes(), plans.readable_partitions());
+                    let promised = plans.bytes();
                     let (results, charge) = self.fill(reads, plans, bounds.isolation).await?;
                     let has_news = results.iter().any(|result| result.as_ref().map_or(true, |r| r.bytes > 0));
                     if has_news || promised == 0 || Instant::now() >= deadline {
                         return Ok((results, charge));
                     }
-                    self.host.peek(move |_, _, watchers| watchers.watch(readable)).await?
+                    match self.host.peek(move |_, _, watchers| watchers.watch(partitions)).await? {
+                        Some(watch) => watch,
+                        None => return Ok((results, charge)),
+                    }
                 }
             };
             wait(&watch, deadline).await;
@@ -110,7 +120,7 @@ impl RecordReader<'_> {
         let look = self.host.peek(move |shard, _, watchers| {
             let plans = plan::plan_all(shard, &reads, bounds);
             let waits = may_wait && !plans.is_enough(bounds.min_bytes);
-            let watch = waits.then(|| watchers.watch(plans.readable_partitions()));
+            let watch = waits.then(|| watchers.watch(plans.readable_partitions())).flatten();
             (plans, watch)
         });
         let (plans, watch) = look.await?;

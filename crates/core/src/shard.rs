@@ -32,7 +32,12 @@ pub struct Shard {
     pub(crate) groups: Groups,
     pub(crate) offsets: Offsets,
     pub(crate) reach: Reach,
+    /// Wall time less the time that steps are given. Volatile.
+    wall_offset: Millis,
 }
+
+/// A change of the wall clock that is taken for a correction, not for drift.
+const CLOCK_STEP: Millis = Millis(60_000);
 
 impl Shard {
     /// A shard without any state, under the given settings.
@@ -45,7 +50,23 @@ impl Shard {
             offsets: Offsets::default(),
             catalog: Catalog::new(settings),
             reach: Reach::ALL,
+            wall_offset: Millis(0),
         }
+    }
+
+    /// Sets how far wall time is ahead of the time that steps are given. Steps have a steady time: sessions, transactions and waits
+    /// are measured by it, whatever happens to the wall clock. Timestamps of records and their retention are of wall time.
+    pub fn set_wall_offset(&mut self, now: Millis, offset: Millis) {
+        if offset.since(self.wall_offset).0.saturating_abs() >= CLOCK_STEP.0 {
+            // Producers that wrote just before the correction may still resend: none expires for its age by the corrected clock.
+            self.sweeps.postpone_producers(now, self.catalog.settings().producer_id_expiration);
+        }
+        self.wall_offset = offset;
+    }
+
+    /// Wall time at the time of a step.
+    pub fn wall(&self, now: Millis) -> Millis {
+        now.after(self.wall_offset)
     }
 
     /// Judges an input. Changes volatile facts only; what is to last is pushed to `out` as records.

@@ -57,6 +57,8 @@ pub(crate) struct Machine {
     /// How far it was set forward since the beginning, or back; and the furthest ahead.
     set: i64,
     furthest: i64,
+    /// How far the wall clock is ahead of the steady clock of this life.
+    wall_offset: Millis,
     orders: UnboundedReceiver<Order>,
     dumps: Vec<Dump>,
     watching: bool,
@@ -77,6 +79,7 @@ impl Machine {
             wall,
             set: 0,
             furthest: 0,
+            wall_offset: Millis(0),
             orders,
             dumps: Vec::new(),
             watching: false,
@@ -137,6 +140,18 @@ impl Machine {
             self.world.set_jumped();
         }
         Wall { base, since: Instant::now() }
+    }
+
+    /// Sets the wall clock while the broker runs, as a correction or a suspend does; the steady clock does not notice.
+    fn step_wall_clock(&mut self) {
+        if self.world.is_calm() {
+            self.wall_offset = Millis(0);
+        } else if self.world.plan.faults.clock && self.random.per_mille(2) {
+            let offset = self.random.pick(&[-7_200_000, -1000, 0, 1000, 7_200_000]);
+            self.wall_offset = Millis(offset);
+            self.world.say(format_args!("machine: the wall clock is {offset} ms ahead"));
+            self.world.set_jumped();
+        }
     }
 
     /// Opens the log. None if the disk failed meanwhile.
@@ -234,6 +249,8 @@ impl Machine {
         let wake = Arc::clone(driven.wake());
         let mut due: Option<Instant> = None;
         loop {
+            self.step_wall_clock();
+            driven.set_wall_offset(self.wall.now(), self.wall_offset);
             let goes_on = driven.turn(self.wall.now());
             if !self.medium.is_alive() {
                 return Fate::Power;

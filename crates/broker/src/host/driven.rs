@@ -74,6 +74,11 @@ impl Driven {
         (self.machine.log.end(), self.machine.log.durable())
     }
 
+    /// Sets how far the wall clock is ahead of the time that turns are given.
+    pub fn set_wall_offset(&mut self, now: Millis, offset: Millis) {
+        self.machine.set_wall_offset(now, offset);
+    }
+
     /// Handles the commands that are there, and what is due at `now`. False when the host has ended.
     pub fn turn(&mut self, now: Millis) -> bool {
         self.machine.turn_at(now)

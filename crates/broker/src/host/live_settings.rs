@@ -53,7 +53,7 @@ pub(crate) struct LiveSettings {
     rules: RwLock<Rules>,
     /// `max.connections` as set while the broker runs; 0 if it is not.
     max_connections: AtomicUsize,
-    /// The machine's time, in milliseconds since 1970, when it last ran.
+    /// Wall time when the machine last ran.
     now: AtomicI64,
     /// Keys without effect that were logged.
     named: Mutex<BTreeSet<&'static str>>,
@@ -121,7 +121,7 @@ impl LiveSettings {
         Some(self.max_connections.load(Ordering::Relaxed)).filter(|most| *most > 0)
     }
 
-    /// The machine's time when it last ran: at most a minute ago.
+    /// Wall time when the machine last ran: at most a minute ago.
     pub(crate) fn now(&self) -> Millis {
         Millis(self.now.load(Ordering::Relaxed))
     }

@@ -266,7 +266,7 @@ impl Rewriter {
             return;
         }
         let gives_way = self.gave_way < PATIENCE;
-        let work = Compaction { plan, now, memory: settings.cleaner_buffer, gives_way };
+        let work = Compaction { plan, now: shard.wall(now), memory: settings.cleaner_buffer, gives_way };
         self.start(now, LogPosition(0)..durable, Task::Compact(work));
     }
 

@@ -173,6 +173,7 @@ impl Seat {
     fn turn_once(&self, machine: &mut MutexGuard<'_, Option<Machine>>) -> Option<bool> {
         let machine = machine.as_mut()?;
         let now = self.clock.now();
+        machine.set_wall_offset(now, self.clock.wall_offset(now));
         let goes_on = machine.turn_at(now);
         if !goes_on {
             self.over.store(true, Ordering::Release);

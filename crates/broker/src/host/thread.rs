@@ -228,9 +228,14 @@ impl Machine {
         self.release();
     }
 
+    /// Sets how far the wall clock is ahead of the time that turns are given.
+    pub(super) fn set_wall_offset(&mut self, now: Millis, offset: Millis) {
+        self.shard.set_wall_offset(now, offset);
+    }
+
     /// Handles the commands that are there, does what is due, then lets the log write. False when it is time to end.
     pub(super) fn turn_at(&mut self, now: Millis) -> bool {
-        self.settings.ran_at(now);
+        self.settings.ran_at(self.shard.wall(now));
         for _ in 0..BATCH {
             let Some(command) = self.inbox.next() else { break };
             if !self.handle(now, command) {
@@ -353,6 +358,7 @@ impl Machine {
                 self.rewriter.applied(record);
                 self.metrics.appended(record);
                 self.settings.applied(&self.shard, record);
+                self.watchers.applied(record);
                 return true;
             }
             Err(AppendError::Ended(failure)) => self.fail(failure.to_string()),

@@ -1,6 +1,7 @@
-//! Readers that wait for more of a partition.
+//! Readers that wait for more of a partition, or for the end of what they wait for.
 
 use ottla_types::TopicPartition;
+use ottla_types::record::{CatalogRecord, LogRecord, PartitionRecord};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
@@ -19,6 +20,8 @@ impl Watch {
 #[derive(Default)]
 pub struct Watchers {
     waiting: HashMap<TopicPartition, Waiting>,
+    /// The broker stops: nobody waits any more.
+    closed: bool,
 }
 
 #[derive(Default)]
@@ -29,8 +32,11 @@ struct Waiting {
 }
 
 impl Watchers {
-    /// Registers a wait on partitions.
-    pub fn watch(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Watch {
+    /// Registers a wait on partitions; none if the broker stops, and a reader has to be content with what there is.
+    pub fn watch(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Option<Watch> {
+        if self.closed {
+            return None;
+        }
         let notify = Arc::new(Notify::new());
         for partition in partitions {
             let waiting = self.waiting.entry(partition).or_default();
@@ -40,15 +46,46 @@ impl Watchers {
             }
             waiting.readers.push(Arc::downgrade(&notify));
         }
-        Watch(notify)
+        Some(Watch(notify))
+    }
+
+    /// Ends all waits: the broker stops.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        for (_, waiting) in self.waiting.drain() {
+            waiting.notify();
+        }
+    }
+
+    /// Wakes the readers of partitions that a record ends or whose first offset it moves.
+    pub(super) fn applied(&mut self, record: &LogRecord) {
+        match record {
+            LogRecord::Catalog(CatalogRecord::TopicDeleted(deleted)) => {
+                for (_, waiting) in self.waiting.extract_if(|at, _| at.topic == deleted.id) {
+                    waiting.notify();
+                }
+            }
+            LogRecord::Partitions(PartitionRecord::LogStartMoved(moved)) => self.advanced(moved.partition),
+            // Records that end nothing a reader waits for.
+            LogRecord::Catalog(_)
+            | LogRecord::Partitions(_)
+            | LogRecord::Transactions(_)
+            | LogRecord::Groups(_)
+            | LogRecord::Offsets(_)
+            | LogRecord::SnapshotReached(_) => {}
+        }
     }
 
     pub(super) fn advanced(&mut self, partition: TopicPartition) {
         let Some(waiting) = self.waiting.remove(&partition) else { return };
-        for reader in waiting.readers {
-            if let Some(reader) = reader.upgrade() {
-                reader.notify_one();
-            }
+        waiting.notify();
+    }
+}
+
+impl Waiting {
+    fn notify(self) {
+        for reader in self.readers.iter().filter_map(Weak::upgrade) {
+            reader.notify_one();
         }
     }
 }

@@ -64,7 +64,7 @@ impl Shard {
     /// The partitions of compacted topics that are due, the dirtiest first, as many as one job takes; then by class and partition.
     /// Those in `aside` are passed over.
     pub fn plan_compaction(&self, now: Millis, aside: &BTreeSet<TopicPartition>) -> Vec<Compactable> {
-        let mut due = Vec::new();
+        let (mut due, now) = (Vec::new(), self.wall(now));
         for topic in self.catalog.topics().filter(|topic| topic.settings.compact) {
             let places = (0..topic.partitions).map(|partition| TopicPartition { topic: topic.id, partition });
             for (at, partition) in places.filter_map(|at| Some((at, self.partitions.get(at)?))) {

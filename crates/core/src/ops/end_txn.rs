@@ -34,6 +34,6 @@ impl Shard {
     pub(crate) fn end(&self, decision: Decision, out: &mut Effects) {
         let offset_of = |at| self.partitions.get(at).map(|partition| (at, partition.next_offset()));
         let partitions = decision.partitions().iter().copied().filter_map(offset_of).collect();
-        out.append(decision.into_record(partitions));
+        out.append(decision.into_record(partitions, |now| self.wall(now)));
     }
 }

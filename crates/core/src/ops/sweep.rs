@@ -19,6 +19,13 @@ pub(crate) struct Sweeps {
     producers: Millis,
 }
 
+impl Sweeps {
+    /// No idle producer is forgotten before this span is over.
+    pub(crate) fn postpone_producers(&mut self, now: Millis, span: Millis) {
+        self.producers = now.after(span);
+    }
+}
+
 impl Shard {
     /// When [`Shard::sweep`] has something to do.
     pub(crate) fn next_sweep(&self) -> Millis {
@@ -38,11 +45,11 @@ impl Shard {
         self.evict_producers(out);
         if self.sweeps.retention <= now {
             self.sweeps.retention = now.after(self.catalog.settings().retention_check_interval);
-            self.retain(now, out);
+            self.retain(self.wall(now), out);
         }
         if self.sweeps.producers <= now {
             self.sweeps.producers = now.after(PRODUCERS_EVERY);
-            self.expire_producers(now, out);
+            self.expire_producers(self.wall(now), out);
         }
     }
 

@@ -101,7 +101,7 @@ impl Shard {
             producer_id: asked.producer_id,
             producer_epoch: asked.producer_epoch,
             coordinator_epoch: asked.coordinator_epoch,
-            at: now,
+            at: self.wall(now),
         };
         let count = written.counts.entry(at).or_default();
         let offset = partition.next_offset().plus(*count);

@@ -54,9 +54,14 @@ impl Decision {
         (self.ended.state.producer_id, self.ended.state.epoch)
     }
 
-    /// The record, given the offset the marker takes in each partition that still exists.
-    pub(crate) fn into_record(self, partitions: Vec<(TopicPartition, ottla_types::Offset)>) -> LogRecord {
-        let Ended { state, marker } = self.ended;
+    /// The record, given the offset the marker takes in each partition that still exists. The marker carries wall time.
+    pub(crate) fn into_record(
+        self,
+        partitions: Vec<(TopicPartition, ottla_types::Offset)>,
+        wall: impl FnOnce(Millis) -> Millis,
+    ) -> LogRecord {
+        let Ended { state, mut marker } = self.ended;
+        marker.at = wall(marker.at);
         LogRecord::Transactions(TransactionRecord::TransactionEnded(TransactionEnded {
             state,
             marker,

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that finds something else than expected may panic")]
 
+mod clock;
 mod compacting;
 mod ending;
 mod idempotence;

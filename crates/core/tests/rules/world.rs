@@ -15,7 +15,7 @@ use ottla_core::transaction::{
     End, EndError, InitError, TransactionCheck, TransactionClaim, TransactionError,
 };
 use ottla_core::{Applied, Effect, Effects, Input, Refused, Shard};
-use ottla_types::record::{LogRecord, PartitionRecord};
+use ottla_types::record::{LogRecord, Marker, PartitionRecord, TransactionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
     TopicPartition,
@@ -404,4 +404,12 @@ pub(crate) fn staging(id: &str, owner: Owner, at: TopicPartition, offset: i64) -
         },
         topics: vec![TopicOffsets { topic: TopicRef::Id(at.topic), offsets: vec![new] }],
     })
+}
+
+/// The marker of a record that ends a transaction.
+pub(crate) fn marker(record: &LogRecord) -> Option<Marker> {
+    match record {
+        LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => Some(ended.marker),
+        _ => None,
+    }
 }
