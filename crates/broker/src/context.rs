@@ -1,6 +1,7 @@
 //! The parts of the broker that every API uses.
 
 use crate::authorizer::{Authorizer, Resource};
+use crate::deleted_topics::DeletedTopics;
 use crate::fetch_session::FetchSessions;
 use crate::host::{Host, HostGone};
 use crate::net::{RequestBudget, ResponseBudget};
@@ -25,6 +26,7 @@ pub struct Context {
     pub(crate) host: Host,
     pub(crate) reader: LogReader,
     pub(crate) fetch_sessions: FetchSessions,
+    pub(crate) deleted_topics: DeletedTopics,
     /// The memory budget of requests.
     pub(crate) request_budget: Arc<RequestBudget>,
     /// The memory budget of responses.
@@ -98,6 +100,7 @@ impl Context {
             fetch_sessions: FetchSessions::new(randomness.clone()),
             request_budget: RequestBudget::of(&limits, Some(reader.clone())),
             response_budget: ResponseBudget::new(limits.max_response_bytes),
+            deleted_topics: DeletedTopics::default(),
             host,
             reader,
             limits,

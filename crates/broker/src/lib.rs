@@ -22,6 +22,7 @@
 mod api;
 mod authorizer;
 mod context;
+mod deleted_topics;
 mod fetch_session;
 pub mod host;
 mod limits;

@@ -19,7 +19,7 @@ use ottla_types::record::{
     TopicConfigured, TopicCreated, TopicDeleted,
 };
 use ottla_types::{Millis, TopicId, TopicPartition};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 /// A topic that exists.
@@ -53,6 +53,8 @@ pub struct Catalog {
     broker_configs: BTreeMap<String, String>,
     topics: BTreeMap<TopicId, Topic>,
     by_name: BTreeMap<String, TopicId>,
+    /// Topics whose names have a '.' or '_', by [`metric_name`] and name.
+    by_metric_name: BTreeSet<(String, String)>,
     cluster_id: Option<String>,
 }
 
@@ -64,6 +66,7 @@ impl Catalog {
             broker_configs: BTreeMap::new(),
             topics: BTreeMap::new(),
             by_name: BTreeMap::new(),
+            by_metric_name: BTreeSet::new(),
             cluster_id: None,
         }
     }
@@ -137,10 +140,24 @@ impl Catalog {
         }
     }
 
+    /// A topic whose name is the same as this one but for '.' and '_'.
+    fn colliding(&self, name: &str) -> Option<&str> {
+        let metric_name = metric_name(name)?;
+        let from = (metric_name.clone(), String::new());
+        self.by_metric_name
+            .range(from..)
+            .next()
+            .filter(|(of, _)| *of == metric_name)
+            .map(|(_, other)| &other[..])
+    }
+
     fn apply_created(&mut self, created: &TopicCreated) {
         let configs: BTreeMap<_, _> = created.configs.iter().cloned().collect();
         let settings = TopicSettings::resolve(&self.settings, &configs);
         self.by_name.insert(created.name.clone(), created.id);
+        if let Some(metric_name) = metric_name(&created.name) {
+            self.by_metric_name.insert((metric_name, created.name.clone()));
+        }
         self.topics.insert(
             created.id,
             Topic {
@@ -157,6 +174,9 @@ impl Catalog {
     fn apply_deleted(&mut self, deleted: &TopicDeleted) {
         if let Some(topic) = self.topics.remove(&deleted.id) {
             self.by_name.remove(&topic.name);
+            if let Some(metric_name) = metric_name(&topic.name) {
+                self.by_metric_name.remove(&(metric_name, topic.name));
+            }
         }
     }
 
@@ -207,6 +227,19 @@ impl Catalog {
             })));
         }
     }
+}
+
+/// The name of the offsets topic, and of the topic of transactions' states: Kafka keeps them for itself.
+const INTERNAL_TOPICS: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
+
+/// Whether a topic of this name belongs to the broker: no client may create it or write to it.
+pub fn is_internal(name: &str) -> bool {
+    INTERNAL_TOPICS.contains(&name)
+}
+
+/// The name under which Kafka's metrics would show a topic, in which '.' becomes '_'; none if the name has neither.
+fn metric_name(name: &str) -> Option<String> {
+    name.contains(['.', '_']).then(|| name.replace('.', "_"))
 }
 
 fn pairs(configs: &BTreeMap<String, String>) -> Vec<(String, String)> {

@@ -6,6 +6,7 @@ use super::subject::{self, Partition, Reason, TransactionalId};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::Refused;
+use ottla_core::catalog::is_internal;
 use ottla_core::ops::AddPartitionsToTxn;
 use ottla_core::transaction::{TransactionCheck, TransactionClaim, TransactionError};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
@@ -58,7 +59,7 @@ async fn one(
     let asked: Vec<(Text, i32)> = transaction.topics.iter().flat_map(named).collect();
     let found = partition_lookup::find(ctx, asked.clone()).await?;
     let refusal = |((name, _), found): (&(Text, i32), &Option<TopicPartition>)| {
-        if version <= 3 && partition_lookup::is_internal(name) {
+        if version <= 3 && is_internal(name) {
             ErrorCode::TOPIC_AUTHORIZATION_FAILED
         } else if found.is_none() {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION

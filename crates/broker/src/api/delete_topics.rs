@@ -43,11 +43,14 @@ pub(crate) async fn answer(
     }));
     let results = ctx.host.submit(DeleteTopics { topics }).await?;
     responses.extend(asked_for.iter().zip(results).map(|(topic, result)| match result {
-        Ok(gone) => DeletableTopicResult {
-            name: Some(gone.name.into()),
-            topic_id: to_uuid(gone.id),
-            ..Default::default()
-        },
+        Ok(deleted) => {
+            ctx.deleted_topics.insert(&deleted.name);
+            DeletableTopicResult {
+                name: Some(deleted.name.into()),
+                topic_id: to_uuid(deleted.id),
+                ..Default::default()
+            }
+        }
         Err(error) => refused(topic, &error),
     }));
     Ok(DeleteTopicsResponse { responses, ..Default::default() })

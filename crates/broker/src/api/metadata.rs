@@ -6,7 +6,7 @@ use crate::authorizer::Resource;
 use crate::context::{Context, random_topic_id, to_topic_id, to_uuid};
 use crate::host::HostGone;
 use crate::session::Session;
-use ottla_core::catalog::{CreateTopics, NewTopic, Topic, TopicError};
+use ottla_core::catalog::{CreateTopics, NewTopic, Topic, TopicError, is_internal};
 use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicId;
 use ottla_wire::messages::metadata_response::{
@@ -114,11 +114,14 @@ async fn by_name(
     may_create: bool,
 ) -> Result<Vec<MetadataResponseTopic>, AnswerError> {
     let (mut found, creates) = look_up(ctx, names.clone()).await?;
-    let missing: Vec<String> = names.iter().filter(|name| !found.contains_key(*name)).cloned().collect();
+    let missing = names.iter().filter(|name| !found.contains_key(*name) && !is_internal(name));
+    let missing: Vec<String> = missing.cloned().collect();
     let mut errors = BTreeMap::new();
     if may_create && creates && !missing.is_empty() {
         errors = create(ctx, missing.clone()).await?;
-        found.append(&mut look_up(ctx, missing).await?.0);
+        // As in Kafka, the first request after the deletion of a topic creates it again and does not see it yet.
+        let visible = missing.into_iter().filter(|name| !ctx.deleted_topics.remove(name)).collect();
+        found.append(&mut look_up(ctx, visible).await?.0);
     }
     let topic = |name: String| match found.remove(&name) {
         Some(topic) => present(ctx, topic),
@@ -180,6 +183,7 @@ fn present(ctx: &Context, topic: TopicView) -> MetadataResponseTopic {
         ..Default::default()
     };
     MetadataResponseTopic {
+        is_internal: is_internal(&topic.name),
         name: Some(topic.name.into()),
         topic_id: to_uuid(topic.id),
         partitions: (0..topic.partitions).map(partition).collect(),
@@ -188,7 +192,8 @@ fn present(ctx: &Context, topic: TopicView) -> MetadataResponseTopic {
 }
 
 fn absent(name: Option<Text>, topic_id: Uuid, error: ErrorCode) -> MetadataResponseTopic {
-    MetadataResponseTopic { error_code: error.0, name, topic_id, ..Default::default() }
+    let is_internal = name.as_ref().is_some_and(|name| is_internal(name));
+    MetadataResponseTopic { error_code: error.0, name, topic_id, is_internal, ..Default::default() }
 }
 
 /// A response with INVALID_REQUEST for every topic and nothing else, as in Kafka.

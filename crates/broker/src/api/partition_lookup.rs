@@ -22,10 +22,5 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Whether a topic is internal in Kafka. Here no such topic exists.
-pub(super) fn is_internal(topic: &str) -> bool {
-    topic == OFFSETS_TOPIC || topic == "__transaction_state"
-}
-
 /// The name under which transactions list the partitions of committed offsets.
 pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";

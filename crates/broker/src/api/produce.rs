@@ -242,6 +242,7 @@ impl BatchChecks {
             ProduceError::UnknownTopic | ProduceError::UnknownPartition => {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
             }
+            ProduceError::InternalTopic => ErrorCode::INVALID_TOPIC_EXCEPTION,
             ProduceError::RepeatedPartition => {
                 return BatchRefusal::new(
                     ErrorCode::INVALID_REQUEST,

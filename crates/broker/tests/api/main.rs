@@ -12,6 +12,7 @@ mod metadata;
 mod rules;
 mod runs;
 mod stored_as;
+mod topic_names;
 mod topics;
 mod trace;
 mod transactions;

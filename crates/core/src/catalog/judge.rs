@@ -3,7 +3,7 @@
 use super::{
     AlterConfigs, AlterConfigsReply, Catalog, CatalogCommand, ConfigChange, ConfigOp, ConfigTarget,
     CreatePartitions, CreatePartitionsReply, CreateTopics, CreateTopicsReply, DeleteTopics,
-    DeleteTopicsReply, NewTopic, TopicError, TopicRef, TopicResult, pairs,
+    DeleteTopicsReply, NewTopic, TopicError, TopicRef, TopicResult, is_internal, metric_name, pairs,
 };
 use crate::config::{self, ConfigError, TopicSettings};
 use crate::effect::Effects;
@@ -44,12 +44,22 @@ impl Catalog {
     fn create_topics(&self, now: Millis, ask: &CreateTopics, out: &mut Effects) -> CreateTopicsReply {
         let twice = names_given_twice(ask.topics.iter().map(|topic| topic.name.as_str()));
         let mut results = Vec::with_capacity(ask.topics.len());
+        // Of the topics of this request that can be created.
+        let mut metric_names = BTreeMap::new();
         for topic in &ask.topics {
             if twice.contains(&topic.name) {
                 results.push(Err(TopicError::BadRequest(format!("topic '{}' is named twice", topic.name))));
                 continue;
             }
-            let judged = self.judge_new(now, topic);
+            let metric_name = metric_name(&topic.name);
+            let other = metric_name.as_ref().and_then(|name| metric_names.get(name).copied());
+            let judged = match other.or_else(|| self.colliding(&topic.name)) {
+                Some(other) if other != topic.name => Err(collision(&topic.name, other)),
+                _ => self.judge_new(now, topic),
+            };
+            if let (Ok(_), Some(metric_name)) = (&judged, metric_name) {
+                metric_names.insert(metric_name, topic.name.as_str());
+            }
             if let (Ok(created), false) = (&judged, ask.validate_only) {
                 out.append(created.clone());
             }
@@ -64,7 +74,7 @@ impl Catalog {
 
     fn judge_new(&self, now: Millis, topic: &NewTopic) -> Result<TopicCreated, TopicError> {
         check_name(&topic.name)?;
-        if self.by_name.contains_key(&topic.name) {
+        if is_internal(&topic.name) || self.by_name.contains_key(&topic.name) {
             return Err(TopicError::Exists(topic.name.clone()));
         }
         let partitions = self.judge_partitions(topic)?;
@@ -263,6 +273,11 @@ impl From<ConfigError> for TopicError {
     fn from(error: ConfigError) -> TopicError {
         TopicError::BadConfig(error)
     }
+}
+
+/// Kafka's metrics show both names alike, so it does not allow both.
+fn collision(name: &str, other: &str) -> TopicError {
+    TopicError::BadName(format!("topic '{name}' differs from topic '{other}' in '.' and '_' only"))
 }
 
 fn names_given_twice<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {

@@ -1,6 +1,6 @@
 //! Produce: batches are appended, in a transaction or not, once each (T-40 to T-73).
 
-use crate::catalog::{Topic, TopicRef};
+use crate::catalog::{Topic, TopicRef, is_internal};
 use crate::config::TopicSettings;
 use crate::effect::Effects;
 use crate::partition::{LEADER_EPOCH, Partition, ProducerRefusal, Verdict, stale};
@@ -65,6 +65,8 @@ pub enum ProduceError {
     UnknownTopic,
     /// The topic has no such partition.
     UnknownPartition,
+    /// The topic belongs to the broker.
+    InternalTopic,
     /// The partition occurs twice in one request.
     RepeatedPartition,
     /// A transactional batch without a transactional id (T-60).
@@ -104,6 +106,7 @@ pub enum ProduceError {
 words! { ProduceError:
     ProduceError::UnknownTopic => "there is no such topic",
     ProduceError::UnknownPartition => "the topic has no such partition",
+    ProduceError::InternalTopic => "clients may not write to internal topics",
     ProduceError::RepeatedPartition => "the partition occurs twice in the request",
     ProduceError::NoTransactionalId => "a transactional batch without a transactional id",
     ProduceError::SeveralProducers => "the transactional batches of the request are from several producers",
@@ -141,7 +144,8 @@ impl Shard {
         if let Some(transactional_id) = transactional_id {
             self.admit_batches(now, transactional_id, check, &mut entries, out);
         }
-        let append = |entry: Entry| self.append_batch(now, check, entry, out);
+        let wall = self.wall(now);
+        let append = |entry: Entry| self.append_batch(wall, check, entry, out);
         entries.into_iter().map(append).collect()
     }
 
@@ -174,6 +178,13 @@ impl Shard {
             TopicRef::Name(name) => self.catalog.topic_named(name),
             TopicRef::Id(id) => self.catalog.topic(*id),
         };
+        let name = match &batch.topic {
+            TopicRef::Name(name) => Some(name),
+            TopicRef::Id(_) => topic.map(|topic| &topic.name),
+        };
+        if name.is_some_and(|name| is_internal(name)) {
+            return Err(ProduceError::InternalTopic.into());
+        }
         let topic = topic.ok_or(unknown(ProduceError::UnknownTopic))?;
         let at = TopicPartition { topic: topic.id, partition: batch.partition };
         if topic.has(batch.partition) { Ok(at) } else { Err(unknown(ProduceError::UnknownPartition)) }
