@@ -1,6 +1,9 @@
 //! The four codecs of record batches. Decompression never yields more than the caller's cap, whatever the input claims.
 
+mod large_snappy;
+
 use flate2::write::GzEncoder;
+use large_snappy::LargeSnappy;
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
 use std::io::{self, Read, Write};
 
@@ -110,7 +113,7 @@ pub fn decompress(codec: Compression, packed: &[u8], cap: usize) -> Result<Vec<u
 const ZSTD_WINDOW: u32 = 23;
 /// The largest window that zstd itself allows.
 const ZSTD_LARGEST_WINDOW: u32 = 27;
-/// A raw snappy block of more bytes is not opened bit by bit, as it must be opened whole.
+/// A raw snappy block of more bytes is decompressed in steps, a smaller one whole.
 const LARGEST_SNAPPY: usize = 8 << 20;
 
 /// Opens `packed` to be read bit by bit: what is in memory is a window or a block, not all that comes out. With `large`, a zstd
@@ -123,7 +126,9 @@ pub(crate) fn open(codec: Compression, packed: &[u8], large: bool) -> Result<Box
     Ok(match codec {
         Compression::None => Box::new(packed),
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
-        Compression::Snappy => Box::new(Unsnappy { rest: packed, block: Vec::new(), at: 0, begun: false }),
+        Compression::Snappy => {
+            Box::new(Unsnappy { rest: packed, block: Vec::new(), at: 0, large: None, begun: false })
+        }
         Compression::Lz4 => {
             check_blocks(packed)?;
             Box::new(FrameDecoder::new(packed))
@@ -181,27 +186,49 @@ struct Unsnappy<'a> {
     rest: &'a [u8],
     block: Vec<u8>,
     at: usize,
+    /// A block that is too large to be decompressed whole.
+    large: Option<LargeSnappy<'a>>,
     begun: bool,
 }
 
-impl Unsnappy<'_> {
+impl<'a> Unsnappy<'a> {
     fn next_block(&mut self) -> Result<(), CodecError> {
         let first = !std::mem::replace(&mut self.begun, true);
         self.block.clear();
         self.at = 0;
         if first && !self.rest.starts_with(&XERIAL) {
-            return unsnappy_block(std::mem::take(&mut self.rest), LARGEST_SNAPPY, &mut self.block);
+            let block = std::mem::take(&mut self.rest);
+            return self.open_block(block);
         }
         match next_xerial(&mut self.rest)? {
-            Some(block) => unsnappy_block(block, LARGEST_SNAPPY, &mut self.block),
+            Some(block) => self.open_block(block),
             None => Ok(()),
         }
+    }
+
+    fn open_block(&mut self, block: &'a [u8]) -> Result<(), CodecError> {
+        let fail = |why: &dyn std::fmt::Display| malformed(Compression::Snappy, why);
+        let length = snap::raw::decompress_len(block).map_err(|why| fail(&why))?;
+        if length <= LARGEST_SNAPPY {
+            return unsnappy_block(block, LARGEST_SNAPPY, &mut self.block);
+        }
+        self.large = Some(LargeSnappy::open(block, length).map_err(|why| fail(&why))?);
+        Ok(())
     }
 }
 
 impl Read for Unsnappy<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.block.len() && !(self.begun && self.rest.is_empty()) {
+        loop {
+            if let Some(large) = &mut self.large {
+                match large.read(into)? {
+                    0 if !into.is_empty() => self.large = None,
+                    count => return Ok(count),
+                }
+            }
+            if self.at < self.block.len() || self.begun && self.rest.is_empty() {
+                break;
+            }
             self.next_block().map_err(io::Error::other)?;
         }
         let left = self.block.get(self.at..).unwrap_or_default();
