@@ -151,7 +151,7 @@ mod tests {
         let row = |begin: &str| text.lines().find(|line| line.contains(begin)).unwrap_or_default().to_owned();
         assert!(row("seconds for a GB").ends_with("| 0.50 [0.50 - 0.50] | met |"));
         assert!(row("microseconds for a request").ends_with("| 20.00 [20.00 - 20.00] | **missed** |"));
-        assert!(row("while all is rewritten").ends_with("| 2.10 [2.10 - 2.10] | **missed** |"));
+        assert!(row("while everything is rewritten").ends_with("| 2.10 [2.10 - 2.10] | **missed** |"));
         assert!(row("G1 ").ends_with("| - | not measured |"));
     }
 }
