@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use ottla_microscope::capture::PcapngWriter;
 use ottla_microscope::conversation::{Connection, Time};
-use ottla_wire::explain::{Explained, Value};
+use ottla_wire::explain::{Explanation, Value};
 use ottla_wire::tables::{Direction, MessageKind, MessageTable, TableSet};
 use ottla_wire::{Message, Reader, Writer};
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ pub fn recode(table: &MessageTable, version: i16, body: &Bytes) -> Option<Typed>
 }
 
 /// The children of every node lie in it, side by side, and fill it; in what is opened they fill its content.
-pub fn check_cover(explained: &Explained) {
+pub fn check_cover(explained: &Explanation) {
     assert_eq!(explained.nodes()[0].size as usize, explained.source(0).len());
     for (id, node) in explained.nodes().iter().enumerate() {
         let mut at = node.at + node.size - explained.content(node).len() as u32;

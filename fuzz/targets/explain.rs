@@ -6,12 +6,12 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use ottla_fuzz::{Typed, check_cover, choose, recode};
 use ottla_wire::ApiKey;
-use ottla_wire::explain::{self, Explained, Note, Options};
+use ottla_wire::explain::{self, Explanation, Note, Options};
 use ottla_wire::tables::TableSet;
 
 fuzz_target!(|data: &[u8]| {
     let set = TableSet::built_in();
-    let options = Options { cap: 1 << 20, most_nodes: 1 << 14, ..Options::default() };
+    let options = Options { cap: 1 << 20, max_nodes: 1 << 14, ..Options::default() };
     if let Some(([mode, high, low, version], rest)) = data.split_first_chunk() {
         let rest = Bytes::copy_from_slice(rest);
         let explained = match mode % 2 {
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// It covers the bytes, and every way to print it ends.
-fn shown(explained: &Explained) {
+fn shown(explained: &Explanation) {
     check_cover(explained);
     if explained.nodes().len() < 1000 {
         let _ = (explained.tree(), ottla_microscope::page_json::tree(explained));
@@ -42,7 +42,7 @@ fn shown(explained: &Explained) {
 }
 
 /// Explaining finds a fault or a breach of the rules where the typed codec refuses, and none where it accepts.
-fn agree(explained: &Explained, typed: &Typed) {
+fn agree(explained: &Explanation, typed: &Typed) {
     check_cover(explained);
     if explained.is_cut() {
         return;

@@ -1,12 +1,12 @@
 //! Capture files: read into conversations, and written.
 //!
-//! [`Reading`] takes a pcap or pcapng file in chunks of any size and tells what the Kafka connections in it say:
+//! [`CaptureReader`] takes a pcap or pcapng file in chunks of any size and tells what the Kafka connections in it say:
 //!
 //! ```
-//! use ottla_microscope::capture::{Reading, Settings};
+//! use ottla_microscope::capture::{CaptureReader, Settings};
 //! use ottla_microscope::conversation::Event;
 //! # fn read(chunks: &[&[u8]]) -> Result<(), ottla_microscope::capture::CaptureError> {
-//! let mut reading = Reading::new(Settings { port: Some(9092), ..Settings::default() });
+//! let mut reading = CaptureReader::new(Settings { port: Some(9092), ..Settings::default() });
 //! for chunk in chunks {
 //!     reading.push(chunk, &mut |topics, connection, time, event| {
 //!         if let Event::Frame(frame) = event {
@@ -60,9 +60,9 @@ pub struct Summary {
     pub packets: u64,
     /// TCP connections that were looked at.
     pub connections: u64,
-    /// Frames told.
+    /// Frames on_event.
     pub frames: u64,
-    /// TCP packets of other ports than the one asked for.
+    /// TCP packets of other ports than the one pending for.
     pub other_ports: u64,
     /// Packets that are no TCP.
     pub not_tcp: u64,
@@ -83,7 +83,7 @@ pub type CaptureSink<'a> = &'a mut dyn FnMut(&Topics, &Connection, Time, Event);
 
 /// Reads a capture file into conversations; see the module.
 #[derive(Debug)]
-pub struct Reading {
+pub struct CaptureReader {
     settings: Settings,
     file: FileReader,
     flows: Flows,
@@ -92,10 +92,10 @@ pub struct Reading {
     time: Time,
 }
 
-impl Reading {
+impl CaptureReader {
     /// Before the first byte of the file.
-    pub fn new(settings: Settings) -> Reading {
-        Reading {
+    pub fn new(settings: Settings) -> CaptureReader {
+        CaptureReader {
             settings,
             file: FileReader::new(),
             flows: Flows::default(),
@@ -111,7 +111,7 @@ impl Reading {
     /// It is no capture, or damaged. [`finish`](Self::finish) still tells what is left of the packets before.
     pub fn push(&mut self, chunk: &[u8], out: CaptureSink<'_>) -> Result<(), CaptureError> {
         self.file.push(chunk);
-        let Reading { settings, file, flows, topics, summary, time } = self;
+        let CaptureReader { settings, file, flows, topics, summary, time } = self;
         while let Some(packet) = file.packet()? {
             summary.packets += 1;
             *time = packet.time;
@@ -135,9 +135,9 @@ impl Reading {
     /// The end of the file: tells what is left, and what there was.
     ///
     /// # Errors
-    /// The file ends inside a packet, or is no capture. What is left was told all the same.
+    /// The file ends inside a packet, or is no capture. What is left was on_event all the same.
     pub fn finish(&mut self, out: CaptureSink<'_>) -> Result<Summary, CaptureError> {
-        let Reading { settings, flows, topics, summary, time, .. } = self;
+        let CaptureReader { settings, flows, topics, summary, time, .. } = self;
         let mut frames = 0;
         flows.finish(*time, settings, &mut learning(topics, &mut frames, out));
         summary.frames += frames;
@@ -156,7 +156,7 @@ impl Reading {
     }
 }
 
-/// Learns from each event before it is told.
+/// Learns from each event before it is on_event.
 fn learning<'a>(
     topics: &'a mut Topics,
     frames: &'a mut u64,
@@ -175,8 +175,8 @@ fn learning<'a>(
 /// the bytes are, it returns. How many frames there were comes back.
 pub fn exercise(data: &[u8]) -> u64 {
     use ottla_wire::{explain::Options, tables::TableSet};
-    let mut reading = Reading::new(Settings::default());
-    let mut told = |topics: &Topics, _: &Connection, _: Time, event: Event| {
+    let mut reading = CaptureReader::new(Settings::default());
+    let mut on_event = |topics: &Topics, _: &Connection, _: Time, event: Event| {
         if let Event::Frame(frame) = &event {
             let options = Options { cap: 1 << 20, topics: topics.names().clone(), ..Options::default() };
             frame.explain(TableSet::built_in(), &options);
@@ -186,10 +186,10 @@ pub fn exercise(data: &[u8]) -> u64 {
         }
     };
     for chunk in data.chunks(1_000) {
-        if reading.push(chunk, &mut told).is_err() {
+        if reading.push(chunk, &mut on_event).is_err() {
             break;
         }
     }
-    let _ = reading.finish(&mut told);
+    let _ = reading.finish(&mut on_event);
     reading.summary().frames
 }

@@ -4,21 +4,21 @@
 //! frames with their API, version and latency, and [`Notice`]s about everything that could not be read. It waits for nothing
 //! and keeps little: the frame that is under way in each direction, and the heads of requests without an answer.
 //!
-//! - A frame whose API or version no schema has is told as [`Kind::Unknown`]; the ones after it are read on.
+//! - A frame whose API or version no schema has is on_event as [`Kind::Unknown`]; the ones after it are read on.
 //! - After lost bytes the next frame is found by the size of the one that was hit, or else by what can be a frame: for a
-//!   request its header and then its body to the last byte, for a response a number that was asked and then its body.
+//!   request its header and then its body to the last byte, for a response a number that was pending and then its body.
 //! - After SaslHandshake version 0 the SASL tokens have no header: [`Kind::Token`], until a request follows that is one to
 //!   the last byte.
 
 mod boundary;
+mod client_side;
 mod event;
-mod undecided;
 
-pub(crate) use undecided::Undecided;
+pub(crate) use client_side::ClientSide;
 
 pub use event::{Connection, Event, Frame, Head, Kind, Notice, Time, Topics};
 
-use boundary::{Search, Wanted};
+use boundary::{Search, Target};
 use bytes::{Buf, Bytes, BytesMut};
 use event::SIZE;
 use ottla_wire::frame::read_request_header;
@@ -26,25 +26,25 @@ use ottla_wire::tables::Direction;
 use ottla_wire::{ApiKey, At, ErrorCode};
 use std::collections::VecDeque;
 
-/// The size above which frames are passed over, unless told otherwise: what brokers accept unless told otherwise.
+/// The size above which frames are passed over, unless on_event otherwise: what brokers accept unless on_event otherwise.
 pub const LARGEST_FRAME: usize = 100 << 20;
 /// Bytes in front of the body of a request without a client id, and of a response without tags.
 const REQUEST_HEAD: usize = 12;
 const RESPONSE_HEAD: usize = 8;
 /// Bytes that are kept in search of a frame.
-const MOST_SEARCHED: usize = 1 << 20;
+const MAX_SEARCHED: usize = 1 << 20;
 /// Requests without an answer whose heads are kept.
-const MOST_ASKED: usize = 4_096;
+const MAX_PENDING: usize = 4_096;
 /// Responses that are kept because their request may have been captured after them.
-const MOST_EARLY: usize = 64;
-const MOST_EARLY_BYTES: usize = 1 << 20;
+const MAX_EARLY: usize = 64;
+const MAX_EARLY_BYTES: usize = 1 << 20;
 
 /// Where events go.
 pub type Sink<'a> = &'a mut dyn FnMut(&Connection, Time, Event);
 
 /// A request that waits for its answer; a token has no head.
 #[derive(Debug)]
-struct Asked {
+struct PendingRequest {
     head: Option<Head>,
     at: Time,
 }
@@ -58,11 +58,11 @@ enum State {
     /// It is not known where a frame begins.
     Search(Search),
     /// Left alone.
-    Deaf,
+    Ignored,
 }
 
 #[derive(Debug)]
-struct Half {
+struct DirectionState {
     buffer: BytesMut,
     state: State,
     frames: u64,
@@ -73,19 +73,19 @@ struct Half {
 pub struct Conversation {
     connection: Connection,
     limit: usize,
-    request: Half,
-    response: Half,
-    asked: VecDeque<Asked>,
+    request: DirectionState,
+    response: DirectionState,
+    pending: VecDeque<PendingRequest>,
     early: VecDeque<(Bytes, Time)>,
     early_bytes: usize,
     /// Whether SASL tokens without header are under way.
     tokens: bool,
 }
 
-impl Half {
-    fn new(from_the_start: bool) -> Half {
+impl DirectionState {
+    fn new(from_the_start: bool) -> DirectionState {
         let state = if from_the_start { State::Frames } else { State::Search(Search::default()) };
-        Half { buffer: BytesMut::new(), state, frames: 0 }
+        DirectionState { buffer: BytesMut::new(), state, frames: 0 }
     }
 
     /// A frame is passed over, of which `size` bytes are expected from the start of the buffer.
@@ -104,9 +104,9 @@ impl Conversation {
         Conversation {
             connection,
             limit,
-            request: Half::new(from_the_start),
-            response: Half::new(from_the_start),
-            asked: VecDeque::new(),
+            request: DirectionState::new(from_the_start),
+            response: DirectionState::new(from_the_start),
+            pending: VecDeque::new(),
             early: VecDeque::new(),
             early_bytes: 0,
             tokens: false,
@@ -120,120 +120,120 @@ impl Conversation {
 
     /// The next bytes of a direction.
     pub fn data(&mut self, direction: Direction, time: Time, mut data: &[u8], out: Sink<'_>) {
-        let half = self.half(direction);
-        if matches!(half.state, State::Deaf) {
+        let side = self.side(direction);
+        if matches!(side.state, State::Ignored) {
             return;
         }
-        if half.frames == 0 && half.buffer.is_empty() && boundary::is_tls(data) {
-            return self.leave_alone(direction, Notice::Tls, time, out);
+        if side.frames == 0 && side.buffer.is_empty() && boundary::is_tls(data) {
+            return self.ignore(direction, Notice::Tls, time, out);
         }
-        let half = self.half(direction);
-        if let State::Pass(left) = half.state {
+        let side = self.side(direction);
+        if let State::Pass(left) = side.state {
             let passed = data.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             data = &data[passed..];
             let left = left - passed as u64;
-            half.state = if left == 0 { State::Frames } else { State::Pass(left) };
+            side.state = if left == 0 { State::Frames } else { State::Pass(left) };
         }
         if !data.is_empty() {
-            half.buffer.extend_from_slice(data);
+            side.buffer.extend_from_slice(data);
             self.read(direction, time, out);
         }
     }
 
     /// So many bytes of a direction are missing here and will not come.
     pub fn gap(&mut self, direction: Direction, time: Time, missing: u64, out: Sink<'_>) {
-        let half = self.half(direction);
-        let there = half.buffer.len() as u64;
+        let side = self.side(direction);
+        let there = side.buffer.len() as u64;
         let mut hit = None;
-        match &mut half.state {
-            State::Deaf => return,
+        match &mut side.state {
+            State::Ignored => return,
             State::Pass(left) if missing <= *left => {
                 *left -= missing;
                 if *left == 0 {
-                    half.state = State::Frames;
+                    side.state = State::Frames;
                 }
             }
-            State::Pass(_) => half.state = State::Search(Search::default()),
+            State::Pass(_) => side.state = State::Search(Search::default()),
             State::Search(search) => {
                 search.skipped += there;
-                search.again();
-                half.buffer.clear();
+                search.restart();
+                side.buffer.clear();
             }
-            State::Frames => match boundary::size(&half.buffer).flatten() {
+            State::Frames => match boundary::size(&side.buffer).flatten() {
                 Some(size) if there + missing <= size as u64 => {
-                    hit = Some((size, half.buffer.split().freeze()));
-                    half.pass(size as u64 - there - missing);
+                    hit = Some((size, side.buffer.split().freeze()));
+                    side.pass(size as u64 - there - missing);
                 }
                 _ => {
-                    half.state = State::Search(Search::after(there));
-                    half.buffer.clear();
+                    side.state = State::Search(Search::after(there));
+                    side.buffer.clear();
                 }
             },
         }
-        self.tell(time, Event::Notice(direction, Notice::Lost { bytes: missing }), out);
+        self.emit(time, Event::Notice(direction, Notice::Lost { bytes: missing }), out);
         if let Some((size, bytes)) = hit {
-            let head = self.head_of_lost(direction, &bytes, time);
+            let head = self.header_of_lost(direction, &bytes, time);
             let notice = Notice::Broken { size: size as u64, head };
-            self.tell(time, Event::Notice(direction, notice), out);
-            self.settle(time, out);
+            self.emit(time, Event::Notice(direction, notice), out);
+            self.match_early(time, out);
         }
     }
 
     /// The connection is over, or the capture is.
     pub fn finish(&mut self, time: Time, out: Sink<'_>) {
         for direction in [Direction::Request, Direction::Response] {
-            let half = self.half(direction);
-            let bytes = half.buffer.len() as u64;
-            let notice = match &half.state {
+            let side = self.side(direction);
+            let bytes = side.buffer.len() as u64;
+            let notice = match &side.state {
                 State::Search(search) if search.skipped + bytes > 0 => {
                     Notice::Skipped { bytes: search.skipped + bytes, found: false }
                 }
                 State::Frames if bytes > 0 => {
-                    let size = boundary::size(&half.buffer).flatten().map(|size| size as u64);
+                    let size = boundary::size(&side.buffer).flatten().map(|size| size as u64);
                     Notice::Cut { bytes, size }
                 }
                 State::Pass(left) => Notice::Cut { bytes: 0, size: Some(*left) },
                 _ => continue,
             };
-            self.tell(time, Event::Notice(direction, notice), out);
+            self.emit(time, Event::Notice(direction, notice), out);
         }
-        self.give_up_early(0, time, out);
-        if !self.asked.is_empty() {
-            let notice = Notice::Unanswered { requests: self.asked.len() };
-            self.tell(time, Event::Notice(Direction::Request, notice), out);
+        self.drop_early(0, time, out);
+        if !self.pending.is_empty() {
+            let notice = Notice::Unanswered { requests: self.pending.len() };
+            self.emit(time, Event::Notice(Direction::Request, notice), out);
         }
-        self.tell(time, Event::Closed, out);
+        self.emit(time, Event::Closed, out);
     }
 
-    fn half(&mut self, direction: Direction) -> &mut Half {
+    fn side(&mut self, direction: Direction) -> &mut DirectionState {
         match direction {
             Direction::Request => &mut self.request,
             Direction::Response => &mut self.response,
         }
     }
 
-    fn tell(&self, time: Time, event: Event, out: Sink<'_>) {
+    fn emit(&self, time: Time, event: Event, out: Sink<'_>) {
         out(&self.connection, time, event);
     }
 
-    fn leave_alone(&mut self, direction: Direction, notice: Notice, time: Time, out: Sink<'_>) {
-        for half in [&mut self.request, &mut self.response] {
-            half.state = State::Deaf;
-            half.buffer = BytesMut::new();
+    fn ignore(&mut self, direction: Direction, notice: Notice, time: Time, out: Sink<'_>) {
+        for side in [&mut self.request, &mut self.response] {
+            side.state = State::Ignored;
+            side.buffer = BytesMut::new();
         }
-        self.asked.clear();
-        self.tell(time, Event::Notice(direction, notice), out);
+        self.pending.clear();
+        self.emit(time, Event::Notice(direction, notice), out);
     }
 
     /// Reads what there is to read in the buffer.
     fn read(&mut self, direction: Direction, time: Time, out: Sink<'_>) {
         loop {
-            let goes_on = match self.half(direction).state {
+            let made_progress = match self.side(direction).state {
                 State::Frames => self.frame(direction, time, out),
                 State::Search(_) => self.search(direction, time, out),
-                State::Pass(_) | State::Deaf => false,
+                State::Pass(_) | State::Ignored => false,
             };
-            if !goes_on {
+            if !made_progress {
                 return;
             }
         }
@@ -242,21 +242,21 @@ impl Conversation {
     /// A frame at the start of the buffer; whether there was something.
     fn frame(&mut self, direction: Direction, time: Time, out: Sink<'_>) -> bool {
         let (limit, tokens) = (self.limit, self.tokens);
-        let half = self.half(direction);
-        let Some(size) = boundary::size(&half.buffer) else { return false };
+        let side = self.side(direction);
+        let Some(size) = boundary::size(&side.buffer) else { return false };
         let Some(size) = size else {
-            half.state = State::Search(Search::default());
+            side.state = State::Search(Search::default());
             return true;
         };
         if size > limit {
             let head = if direction == Direction::Request { REQUEST_HEAD + 2 } else { RESPONSE_HEAD };
-            return half.buffer.len() >= head && self.too_large(direction, size, time, out);
+            return side.buffer.len() >= head && self.too_large(direction, size, time, out);
         }
-        if half.buffer.len() < size {
+        if side.buffer.len() < size {
             return false;
         }
-        half.frames += 1;
-        let whole = half.buffer.split_to(size).freeze();
+        side.frames += 1;
+        let whole = side.buffer.split_to(size).freeze();
         match direction {
             Direction::Request if tokens && !boundary::is_request(&whole) => self.token(whole, time, out),
             Direction::Request => self.request(whole, time, out),
@@ -264,7 +264,7 @@ impl Conversation {
                 if let Some(early) = self.response(whole, time, out) {
                     self.early_bytes += early.len();
                     self.early.push_back((early, time));
-                    self.give_up_early(MOST_EARLY, time, out);
+                    self.drop_early(MAX_EARLY, time, out);
                 }
             }
         }
@@ -273,29 +273,29 @@ impl Conversation {
 
     /// A frame that is not kept, or bytes that are none.
     fn too_large(&mut self, direction: Direction, size: usize, time: Time, out: Sink<'_>) -> bool {
-        let beginning = self.half(direction).buffer.clone().freeze();
+        let beginning = self.side(direction).buffer.clone().freeze();
         let is_frame = match direction {
             Direction::Request => boundary::begins_request(&beginning),
             Direction::Response => {
                 let id = correlation_id(&beginning);
-                self.asked.iter().any(|asked| asked.head.as_ref().map(|head| head.correlation_id) == id)
+                self.pending.iter().any(|pending| pending.head.as_ref().map(|head| head.correlation_id) == id)
             }
         };
         if !is_frame {
-            self.half(direction).state = State::Search(Search::default());
+            self.side(direction).state = State::Search(Search::default());
             return true;
         }
-        self.half(direction).frames += 1;
-        let head = self.head_of_lost(direction, &beginning, time);
-        self.half(direction).pass(size as u64);
+        self.side(direction).frames += 1;
+        let head = self.header_of_lost(direction, &beginning, time);
+        self.side(direction).pass(size as u64);
         let notice = Notice::TooLarge { size: size as u64, head };
-        self.tell(time, Event::Notice(direction, notice), out);
-        self.settle(time, out);
+        self.emit(time, Event::Notice(direction, notice), out);
+        self.match_early(time, out);
         true
     }
 
-    /// What the beginning of a frame says that will not be whole; a request counts as asked, a response as answer.
-    fn head_of_lost(&mut self, direction: Direction, beginning: &Bytes, time: Time) -> Option<Head> {
+    /// What the beginning of a frame says that will not be whole; a request counts as pending, a response as answer.
+    fn header_of_lost(&mut self, direction: Direction, beginning: &Bytes, time: Time) -> Option<Head> {
         match direction {
             Direction::Request => {
                 let head = Head::of_request(beginning)?;
@@ -309,44 +309,44 @@ impl Conversation {
     }
 
     fn search(&mut self, direction: Direction, time: Time, out: Sink<'_>) -> bool {
-        let (limit, asked) = (self.limit, std::mem::take(&mut self.asked));
+        let (limit, pending) = (self.limit, std::mem::take(&mut self.pending));
         let find = |id: i32| {
-            asked
+            pending
                 .iter()
-                .filter_map(|asked| asked.head.as_ref())
+                .filter_map(|pending| pending.head.as_ref())
                 .find(|head| head.correlation_id == id)
                 .cloned()
         };
-        let wanted = match direction {
-            Direction::Request => Wanted::Request,
-            Direction::Response => Wanted::Response(&find),
+        let target = match direction {
+            Direction::Request => Target::Request,
+            Direction::Response => Target::Response(&find),
         };
-        let half = self.half(direction);
-        let State::Search(search) = &mut half.state else { return false };
-        let mut found = search.look(&half.buffer, &wanted, limit);
-        let is_full = half.buffer.len() > MOST_SEARCHED;
+        let side = self.side(direction);
+        let State::Search(search) = &mut side.state else { return false };
+        let mut found = search.look(&side.buffer, &target, limit);
+        let is_full = side.buffer.len() > MAX_SEARCHED;
         if is_full && found.is_none() {
-            found = search.likely();
+            found = search.earliest_candidate();
         }
         if let Some(at) = found {
-            half.buffer.advance(at);
+            side.buffer.advance(at);
             let bytes = search.skipped + at as u64;
-            half.state = State::Frames;
-            self.asked = asked;
+            side.state = State::Frames;
+            self.pending = pending;
             if bytes > 0 {
                 let notice = Notice::Skipped { bytes, found: true };
-                self.tell(time, Event::Notice(direction, notice), out);
+                self.emit(time, Event::Notice(direction, notice), out);
             }
             return true;
         }
-        if is_full || (direction == Direction::Response && asked.is_empty()) {
-            search.drop_scanned(&mut half.buffer);
+        if is_full || (direction == Direction::Response && pending.is_empty()) {
+            search.drop_scanned(&mut side.buffer);
         }
-        let is_hopeless = half.frames == 0 && direction == Direction::Request;
-        let is_foreign = is_hopeless && search.skipped > MOST_SEARCHED as u64;
-        self.asked = asked;
+        let has_no_request = side.frames == 0 && direction == Direction::Request;
+        let is_foreign = has_no_request && search.skipped > MAX_SEARCHED as u64;
+        self.pending = pending;
         if is_foreign {
-            self.leave_alone(direction, Notice::NotKafka, time, out);
+            self.ignore(direction, Notice::NotKafka, time, out);
         }
         false
     }
@@ -354,7 +354,7 @@ impl Conversation {
     fn request(&mut self, whole: Bytes, time: Time, out: Sink<'_>) {
         self.tokens = false;
         let Some(head) = Head::of_request(&whole) else {
-            return self.tell(time, Event::Frame(orphan(Direction::Request, whole)), out);
+            return self.emit(time, Event::Frame(orphan(Direction::Request, whole)), out);
         };
         self.tokens = head.key == ApiKey::SASL_HANDSHAKE && head.version == 0;
         let is_answered = is_answered(&head, &whole);
@@ -366,29 +366,29 @@ impl Conversation {
             latency: None,
             is_answered,
         };
-        self.tell(time, Event::Frame(frame), out);
+        self.emit(time, Event::Frame(frame), out);
         if is_answered {
             self.ask(Some(head), time);
-            self.settle(time, out);
+            self.match_early(time, out);
         }
     }
 
     fn token(&mut self, whole: Bytes, time: Time, out: Sink<'_>) {
         let frame = Frame { is_answered: true, ..token(Direction::Request, whole) };
-        self.tell(time, Event::Frame(frame), out);
+        self.emit(time, Event::Frame(frame), out);
         self.ask(None, time);
-        self.settle(time, out);
+        self.match_early(time, out);
     }
 
     fn ask(&mut self, head: Option<Head>, at: Time) {
-        if self.asked.len() >= MOST_ASKED {
-            self.asked.pop_front();
+        if self.pending.len() >= MAX_PENDING {
+            self.pending.pop_front();
         }
-        self.asked.push_back(Asked { head, at });
+        self.pending.push_back(PendingRequest { head, at });
     }
 
     /// There are new requests: responses that came too early may belong to them.
-    fn settle(&mut self, time: Time, out: Sink<'_>) {
+    fn match_early(&mut self, time: Time, out: Sink<'_>) {
         for _ in 0..self.early.len() {
             let Some((whole, at)) = self.early.pop_front() else { break };
             self.early_bytes -= whole.len();
@@ -400,25 +400,25 @@ impl Conversation {
         if let State::Search(search) = &mut self.response.state
             && !self.response.buffer.is_empty()
         {
-            search.again();
+            search.restart();
             self.read(Direction::Response, time, out);
         }
     }
 
     /// Tells of early responses as orphans until at most so many are left.
-    fn give_up_early(&mut self, most: usize, time: Time, out: Sink<'_>) {
-        while self.early.len() > most || (self.early_bytes > MOST_EARLY_BYTES && !self.early.is_empty()) {
+    fn drop_early(&mut self, max: usize, time: Time, out: Sink<'_>) {
+        while self.early.len() > max || (self.early_bytes > MAX_EARLY_BYTES && !self.early.is_empty()) {
             let Some((whole, _)) = self.early.pop_front() else { break };
             self.early_bytes -= whole.len();
-            self.tell(time, Event::Frame(orphan(Direction::Response, whole)), out);
+            self.emit(time, Event::Frame(orphan(Direction::Response, whole)), out);
         }
     }
 
     /// A response; it comes back when its request was not seen.
     fn response(&mut self, whole: Bytes, time: Time, out: Sink<'_>) -> Option<Bytes> {
-        let Some(asked) = self.answer(&whole) else { return Some(whole) };
-        let latency = Some(time.since(asked.at));
-        let frame = match asked.head {
+        let Some(pending) = self.answer(&whole) else { return Some(whole) };
+        let latency = Some(time.since(pending.at));
+        let frame = match pending.head {
             None => Frame { latency, ..token(Direction::Response, whole) },
             Some(mut head) => {
                 if head.key == ApiKey::API_VERSIONS && is_refusal(&head, &whole) {
@@ -436,21 +436,21 @@ impl Conversation {
                 }
             }
         };
-        self.tell(time, Event::Frame(frame), out);
+        self.emit(time, Event::Frame(frame), out);
         None
     }
 
     /// The request that this is the response to. A token is answered by whatever comes next.
-    fn answer(&mut self, beginning: &Bytes) -> Option<Asked> {
-        if self.asked.front()?.head.is_none() {
-            return self.asked.pop_front();
+    fn answer(&mut self, beginning: &Bytes) -> Option<PendingRequest> {
+        if self.pending.front()?.head.is_none() {
+            return self.pending.pop_front();
         }
         let id = correlation_id(beginning)?;
         let at = self
-            .asked
+            .pending
             .iter()
-            .position(|asked| asked.head.as_ref().is_some_and(|head| head.correlation_id == id))?;
-        self.asked.remove(at)
+            .position(|pending| pending.head.as_ref().is_some_and(|head| head.correlation_id == id))?;
+        self.pending.remove(at)
     }
 }
 

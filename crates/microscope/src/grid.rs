@@ -1,6 +1,6 @@
 //! The bytes of a frame, each with the place it stands in.
 
-use ottla_wire::explain::{Explained, Region};
+use ottla_wire::explain::{Explanation, Region};
 
 /// How many bytes stand in a row.
 pub const ROW: usize = 16;
@@ -12,12 +12,12 @@ pub struct Cell {
     pub byte: u8,
     /// The place it stands in.
     pub region: Region,
-    /// The innermost node it belongs to, as a place in [`Explained::nodes`].
+    /// The innermost node it belongs to, as a place in [`Explanation::nodes`].
     pub node: usize,
 }
 
 /// The bytes of a source (0 is the frame), in order.
-pub fn cells(explained: &Explained, source: u16) -> Vec<Cell> {
+pub fn cells(explained: &Explanation, source: u16) -> Vec<Cell> {
     let bytes = explained.source(source);
     let root = Cell { byte: 0, region: Region::Body, node: 0 };
     let mut cells: Vec<Cell> = bytes.iter().map(|byte| Cell { byte: *byte, ..root }).collect();

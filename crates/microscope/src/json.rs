@@ -10,10 +10,10 @@
 //!
 //! What [`decode`] accepts is what the typed codec accepts; its answer encodes to the same bytes, over-long numbers aside.
 
+mod batches;
 mod decode;
 mod encode;
 mod frame;
-mod opened;
 
 pub use decode::{Options, decode};
 pub use encode::{JsonError, encode};

@@ -14,7 +14,7 @@ pub enum Subject {
 
 /// A name that names nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownName {
     /// What was asked for.
     pub name: String,
     /// Names that look like it, the likeliest first; may be empty.
@@ -26,7 +26,7 @@ pub struct Unknown {
 ///
 /// # Errors
 /// Nothing has that name.
-pub fn find(tables: &TableSet, name: &str) -> Result<Subject, Unknown> {
+pub fn find(tables: &TableSet, name: &str) -> Result<Subject, UnknownName> {
     let name = name.trim();
     if let Some(api) = name.parse().ok().and_then(|key| tables.api(ApiKey(key))) {
         return Ok(Subject::Api(api, None));
@@ -43,14 +43,14 @@ pub fn find(tables: &TableSet, name: &str) -> Result<Subject, Unknown> {
     }
     match tables.messages().iter().find(|table| table.name.eq_ignore_ascii_case(name)) {
         Some(table) => Ok(Subject::Message(table)),
-        None => Err(Unknown { name: name.to_owned(), near: near(tables, &lower) }),
+        None => Err(UnknownName { name: name.to_owned(), near: near(tables, &lower) }),
     }
 }
 
 /// Names that hold this one, or differ from it in few letters.
 fn near(tables: &TableSet, lower: &str) -> Vec<&'static str> {
-    const MOST: usize = 4;
-    let wanted = lower.trim_end_matches("request").trim_end_matches("response");
+    const MAX_NAMES: usize = 4;
+    let stem = lower.trim_end_matches("request").trim_end_matches("response");
     let others = tables
         .messages()
         .iter()
@@ -59,13 +59,13 @@ fn near(tables: &TableSet, lower: &str) -> Vec<&'static str> {
     let mut found: Vec<(usize, &'static str)> = names
         .filter_map(|name| {
             let other = name.to_ascii_lowercase();
-            let holds = wanted.len() >= 3 && other.contains(wanted);
-            let far = strsim::levenshtein(wanted, &other);
-            (holds || far <= (wanted.len() / 4).max(1)).then_some((far, name))
+            let holds = stem.len() >= 3 && other.contains(stem);
+            let far = strsim::levenshtein(stem, &other);
+            (holds || far <= (stem.len() / 4).max(1)).then_some((far, name))
         })
         .collect();
     found.sort_unstable();
-    found.into_iter().take(MOST).map(|(_, name)| name).collect()
+    found.into_iter().take(MAX_NAMES).map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

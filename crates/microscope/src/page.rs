@@ -4,7 +4,7 @@
 
 use crate::grid::{self, Cell};
 use crate::schemas::Schemas;
-use ottla_wire::explain::{Explained, sample};
+use ottla_wire::explain::{Explanation, sample};
 use ottla_wire::tables::{Direction, FieldTable, MessageTable, StructTable, Type};
 use ottla_wire::{ApiInfo, Versions};
 
@@ -33,7 +33,7 @@ pub struct Side {
     /// The version of the header in front of it.
     pub header_version: i16,
     /// The smallest frame, taken apart; source 0 is the frame itself.
-    pub explained: Explained,
+    pub explained: Explanation,
     /// The text of the schema.
     pub schema: String,
 }

@@ -3,7 +3,7 @@
 use crate::diff::{Change, default};
 use crate::input::hex;
 use crate::page::{FieldRow, Page, Side, direction_name, fields, flexible};
-use ottla_wire::explain::{Explained, Fault};
+use ottla_wire::explain::{Explanation, Fault};
 use ottla_wire::tables::MessageTable;
 use serde_json::{Map, Value, json};
 
@@ -58,7 +58,7 @@ pub fn field_rows(message: &MessageTable, version: i16) -> Vec<Value> {
 }
 
 /// A tree: each node with its children below it. Nodes say what the columns of the tree in words say.
-pub fn tree(explained: &Explained) -> Value {
+pub fn tree(explained: &Explanation) -> Value {
     // Children come after their parents, so they are done first when going backwards.
     let mut done: Vec<Option<Value>> = vec![None; explained.nodes().len()];
     for id in (0..done.len()).rev() {
@@ -72,7 +72,7 @@ pub fn tree(explained: &Explained) -> Value {
     done.first_mut().and_then(Option::take).unwrap_or_default()
 }
 
-fn node(explained: &Explained, id: usize, children: Vec<Value>) -> Value {
+fn node(explained: &Explanation, id: usize, children: Vec<Value>) -> Value {
     let mut out = Map::new();
     let Some(node) = explained.nodes().get(id) else { return Value::Null };
     out.insert("name".to_owned(), node.name.into());

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use ottla_wire::ApiKey;
-use ottla_wire::explain::{Explained, Options, request, response};
+use ottla_wire::explain::{Explanation, Options, request, response};
 use ottla_wire::tables::{Direction, TableSet};
 use std::collections::BTreeMap;
 
 /// The bytes of the size in front of a frame.
 const SIZE: usize = 4;
 /// Requests that wait for their response; beyond that the oldest are forgotten.
-const WAITING: usize = 65_536;
+const MAX_PENDING: usize = 65_536;
 
 /// What a frame must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Assume {
 
 /// A frame and what it is.
 #[derive(Clone, Debug)]
-pub struct Framed {
+pub struct StreamFrame {
     /// The first byte in the stream.
     pub at: usize,
     /// Which of the two it was taken for.
@@ -32,7 +32,7 @@ pub struct Framed {
     /// The API and version, as far as known.
     pub api: Option<(ApiKey, i16)>,
     /// The frame, taken apart.
-    pub explained: Explained,
+    pub explained: Explanation,
 }
 
 /// Cuts a stream into frames and takes each apart.
@@ -46,13 +46,13 @@ pub struct Frames<'o> {
     stream: Bytes,
     at: usize,
     /// The API and version of requests without their response, by correlation id.
-    waiting: BTreeMap<i32, (ApiKey, i16)>,
+    pending: BTreeMap<i32, (ApiKey, i16)>,
 }
 
 impl<'o> Frames<'o> {
     /// The frames of a stream.
     pub fn new(tables: &'static TableSet, stream: Bytes, assume: Assume, options: &'o Options) -> Frames<'o> {
-        Frames { tables, options, assume, stream, at: 0, waiting: BTreeMap::new() }
+        Frames { tables, options, assume, stream, at: 0, pending: BTreeMap::new() }
     }
 
     fn cut(&mut self) -> Option<Bytes> {
@@ -67,54 +67,54 @@ impl<'o> Frames<'o> {
         Some(left.slice(..length))
     }
 
-    fn explain(&mut self, frame: &Bytes) -> (Direction, Option<(ApiKey, i16)>, Explained) {
+    fn explain(&mut self, frame: &Bytes) -> (Direction, Option<(ApiKey, i16)>, Explanation) {
         if let Assume::Responses(key, version) = self.assume {
             let explained = response(self.tables, key, version, frame, self.options);
             return (Direction::Response, Some((key, version)), explained);
         }
         let id = frame.get(SIZE..).and_then(|rest| rest.first_chunk()).map(|id| i32::from_be_bytes(*id));
-        let asked = id.and_then(|id| Some((id, *self.waiting.get(&id)?)));
-        let asked = asked.filter(|_| self.assume == Assume::Mixed);
-        let answer = asked.map(|(id, (key, version))| {
+        let sent = id.and_then(|id| Some((id, *self.pending.get(&id)?)));
+        let sent = sent.filter(|_| self.assume == Assume::Mixed);
+        let as_response = sent.map(|(id, (key, version))| {
             (id, (key, version), response(self.tables, key, version, frame, self.options))
         });
-        if let Some((id, api, answer)) = answer {
-            let question = request(self.tables, frame, self.options);
-            if answer.faults().is_empty() || !question.faults().is_empty() {
-                self.waiting.remove(&id);
-                return (Direction::Response, Some(api), answer);
+        if let Some((id, api, as_response)) = as_response {
+            let as_request = request(self.tables, frame, self.options);
+            if as_response.faults().is_empty() || !as_request.faults().is_empty() {
+                self.pending.remove(&id);
+                return (Direction::Response, Some(api), as_response);
             }
-            return self.request(question);
+            return self.request(as_request);
         }
-        let question = request(self.tables, frame, self.options);
-        self.request(question)
+        let as_request = request(self.tables, frame, self.options);
+        self.request(as_request)
     }
 
-    fn request(&mut self, question: Explained) -> (Direction, Option<(ApiKey, i16)>, Explained) {
-        let head = question.head().map(|head| (head.correlation_id, (head.key, head.version)));
+    fn request(&mut self, as_request: Explanation) -> (Direction, Option<(ApiKey, i16)>, Explanation) {
+        let head = as_request.head().map(|head| (head.correlation_id, (head.key, head.version)));
         if let Some((id, api)) = head.filter(|(_, (key, _))| self.tables.api(*key).is_some()) {
-            self.waiting.insert(id, api);
-            if self.waiting.len() > WAITING {
-                self.waiting.pop_first();
+            self.pending.insert(id, api);
+            if self.pending.len() > MAX_PENDING {
+                self.pending.pop_first();
             }
         }
-        (Direction::Request, head.map(|(_, api)| api), question)
+        (Direction::Request, head.map(|(_, api)| api), as_request)
     }
 }
 
 impl Iterator for Frames<'_> {
-    type Item = Framed;
+    type Item = StreamFrame;
 
-    fn next(&mut self) -> Option<Framed> {
+    fn next(&mut self) -> Option<StreamFrame> {
         let frame = self.cut()?;
         let at = self.at;
         self.at += frame.len();
         let (direction, api, explained) = self.explain(&frame);
-        Some(Framed { at, direction, api, explained })
+        Some(StreamFrame { at, direction, api, explained })
     }
 }
 
-impl Framed {
+impl StreamFrame {
     /// One line: which way, API, version, correlation id, client, size, and whether it is well.
     pub fn summary(&self, tables: &TableSet) -> String {
         let way = match self.direction {

@@ -178,9 +178,9 @@ pub fn grid(cells: &[Cell], direction: Direction, paint: Paint) -> String {
     for (place, row) in cells.chunks(ROW).enumerate() {
         // Writing to a String cannot fail.
         let _ = write!(out, "{:04X}  ", place * ROW);
-        painted(&mut out, row, paint, " ", |cell| format!("{:02x}", cell.byte));
+        paint_row(&mut out, row, paint, " ", |cell| format!("{:02x}", cell.byte));
         out.push_str(&" ".repeat((ROW - row.len()) * 3 + 2));
-        painted(&mut out, row, paint, "", |cell| letter(cell.region).to_string());
+        paint_row(&mut out, row, paint, "", |cell| letter(cell.region).to_string());
         out.push('\n');
     }
     out.push_str(&legend(cells, direction, paint));
@@ -205,7 +205,7 @@ fn legend(cells: &[Cell], direction: Direction, paint: Paint) -> String {
 }
 
 /// Cells of one region next to each other share one escape sequence.
-fn painted(out: &mut String, row: &[Cell], paint: Paint, between: &str, text: impl Fn(&Cell) -> String) {
+fn paint_row(out: &mut String, row: &[Cell], paint: Paint, between: &str, text: impl Fn(&Cell) -> String) {
     for (place, run) in row.chunk_by(|a, b| a.region == b.region).enumerate() {
         if place > 0 {
             out.push_str(between);

@@ -16,7 +16,7 @@ use ottla::tap::{Event, RelayedFrame, Tap};
 use ottla_client::{
     Client, Consumer, GroupOffset, Isolation, Membership, Node, Producer, ProducerOptions, Record,
 };
-use ottla_microscope::capture::{Reading, Settings};
+use ottla_microscope::capture::{CaptureReader, Settings};
 use ottla_microscope::conversation::{self, Connection, Time, Topics};
 use ottla_wire::messages::{
     ApiVersionsRequest, MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
@@ -414,7 +414,7 @@ fn the_command_writes_a_capture_file() {
             read.push(frame.head.map(|head| (head.key.0, head.version, head.correlation_id)));
         }
     };
-    let mut reading = Reading::new(Settings::default());
+    let mut reading = CaptureReader::new(Settings::default());
     reading.push(&std::fs::read(&path).unwrap(), &mut sink).unwrap();
     reading.finish(&mut sink).unwrap();
     let number = |frame: &serde_json::Value, name: &str| frame[name].as_i64().unwrap();

@@ -34,23 +34,27 @@ pub fn generate(messages: &[Message], glossary: &Glossary) -> Generated {
 }
 
 /// Adds a line to a `String`.
-macro_rules! put {
+macro_rules! push_line {
     ($out:expr, $($arg:tt)*) => {{ $out.push_str(&format!($($arg)*)); $out.push('\n'); }};
 }
-pub(crate) use put;
+pub(crate) use push_line;
 
 fn module(out: &mut String, message: &Message, glossary: &Glossary) {
     let name = names::snake(&message.name);
-    put!(out, "#[doc = {:?}]", format!("{} and its structs, versions {}.", message.name, message.valid));
-    put!(out, "pub mod {name} {{");
-    put!(out, "use super::prelude::*;");
+    push_line!(
+        out,
+        "#[doc = {:?}]",
+        format!("{} and its structs, versions {}.", message.name, message.valid)
+    );
+    push_line!(out, "pub mod {name} {{");
+    push_line!(out, "use super::prelude::*;");
     if has_code(message) {
         code(out, message, glossary);
     }
     tables::emit(out, message, glossary);
-    put!(out, "}}");
+    push_line!(out, "}}");
     if has_code(message) {
-        put!(out, "#[doc(inline)] pub use {name}::{};", message.name);
+        push_line!(out, "#[doc(inline)] pub use {name}::{};", message.name);
     }
 }
 
@@ -62,52 +66,52 @@ fn has_code(message: &Message) -> bool {
 fn code(out: &mut String, message: &Message, glossary: &Glossary) {
     for item in &message.structs {
         structs::emit(out, message, item, glossary);
-        put!(out, "impl {} {{", item.name);
+        push_line!(out, "impl {} {{", item.name);
         decode::emit(out, message, item);
         encode::emit(out, message, item);
         errors::emit(out, message, item);
-        put!(out, "}}");
+        push_line!(out, "}}");
     }
     structs::root(out, message);
 }
 
 /// A test on `version` inside a struct that only occurs in some versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Test {
+pub(crate) enum VersionTest {
     Always,
     Never,
     When(String),
 }
 
-impl Test {
+impl VersionTest {
     /// The test for `range`, given that the version is one of `inside`.
-    pub(crate) fn of(range: Versions, inside: Versions) -> Test {
+    pub(crate) fn of(range: Versions, inside: Versions) -> VersionTest {
         let range = range.and(inside);
         let Versions { min, max } = range;
         if range.is_empty() {
-            Test::Never
+            VersionTest::Never
         } else if inside.within(range) {
-            Test::Always
+            VersionTest::Always
         } else if min == max {
-            Test::When(format!("version == {min}"))
+            VersionTest::When(format!("version == {min}"))
         } else if max >= inside.max {
-            Test::When(format!("version >= {min}"))
+            VersionTest::When(format!("version >= {min}"))
         } else if min <= inside.min {
-            Test::When(format!("version <= {max}"))
+            VersionTest::When(format!("version <= {max}"))
         } else {
-            Test::When(format!("({min}..={max}).contains(&version)"))
+            VersionTest::When(format!("({min}..={max}).contains(&version)"))
         }
     }
 }
 
 /// Everything the emitters need to know about one field.
-pub(crate) struct Site<'a> {
+pub(crate) struct FieldSite<'a> {
     pub(crate) message: &'a Message,
     pub(crate) item: &'a Struct,
     pub(crate) member: &'a Member,
 }
 
-impl Site<'_> {
+impl FieldSite<'_> {
     /// The place named in errors: a promoted constant.
     pub(crate) fn at(&self) -> String {
         format!("&At({:?}, {:?})", self.message.name, self.member.name)
@@ -122,18 +126,18 @@ impl Site<'_> {
     }
 
     /// Whether lengths are compact where the field is written in its place.
-    pub(crate) fn flex(&self) -> Test {
+    pub(crate) fn flex(&self) -> VersionTest {
         let flexible = self.member.flexible.unwrap_or(self.message.flexible);
-        Test::of(flexible, self.item.versions)
+        VersionTest::of(flexible, self.item.versions)
     }
 
     /// The flexibility as an expression: the local `flex` where it depends on the version.
     pub(crate) fn flex_text(&self, tagged: bool) -> &'static str {
         match self.flex() {
             _ if tagged => "true",
-            Test::Always => "true",
-            Test::Never => "false",
-            Test::When(_) => "flex",
+            VersionTest::Always => "true",
+            VersionTest::Never => "false",
+            VersionTest::When(_) => "flex",
         }
     }
 

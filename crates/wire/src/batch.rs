@@ -18,12 +18,12 @@ pub use control::{ControlRecord, EndMarker, control_batch};
 pub use error::BatchError;
 pub use header::{
     BatchHeader, HEADER_SIZE, patch_base_offset, patch_leader_epoch, seal, set_create_time,
-    set_log_append_time, stamped,
+    set_log_append_time, with_offset_and_epoch,
 };
-pub use record::{Header, Headers, Record, RecordSet, Records as RecordIter};
+pub use record::{Header, Headers, Record, RecordIter, RecordSet};
 pub use select::Selection;
 
-pub use walk::Passed;
+pub use walk::RecordSummary;
 
 use bytes::Bytes;
 
@@ -56,7 +56,7 @@ impl Batch {
         let batch = Batch::first(bytes)?;
         match bytes.len() - batch.bytes.len() {
             0 => Ok(batch),
-            left => Err(BatchError::Left(left)),
+            left => Err(BatchError::TrailingBytes(left)),
         }
     }
 

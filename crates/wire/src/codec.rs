@@ -87,9 +87,9 @@ fn malformed(codec: Compression, problem: impl ToString) -> CodecError {
 pub fn compress(codec: Compression, plain: &[u8]) -> Result<Vec<u8>, CodecError> {
     match codec {
         Compression::None => Ok(plain.to_vec()),
-        Compression::Gzip => gzip(plain).map_err(|why| malformed(codec, why)),
-        Compression::Snappy => xerial(plain),
-        Compression::Lz4 => lz4(plain).map_err(|why| malformed(codec, why)),
+        Compression::Gzip => compress_gzip(plain).map_err(|why| malformed(codec, why)),
+        Compression::Snappy => compress_snappy(plain),
+        Compression::Lz4 => compress_lz4(plain).map_err(|why| malformed(codec, why)),
         Compression::Zstd => zstd::bulk::compress(plain, 0).map_err(|why| malformed(codec, why)),
     }
 }
@@ -102,32 +102,36 @@ pub fn decompress(codec: Compression, packed: &[u8], cap: usize) -> Result<Vec<u
     match codec {
         Compression::None if packed.len() > cap => Err(CodecError::TooLarge { codec, cap }),
         Compression::None => Ok(packed.to_vec()),
-        Compression::Gzip => bounded(codec, flate2::read::MultiGzDecoder::new(packed), cap),
-        Compression::Snappy => unsnappy(packed, cap),
-        Compression::Lz4 => unlz4(packed, cap),
-        Compression::Zstd => unzstd(packed, cap),
+        Compression::Gzip => read_limited(codec, flate2::read::MultiGzDecoder::new(packed), cap),
+        Compression::Snappy => decompress_snappy(packed, cap),
+        Compression::Lz4 => decompress_lz4(packed, cap),
+        Compression::Zstd => decompress_zstd(packed, cap),
     }
 }
 
 /// The window of a zstd frame that every reader must offer, as a power of two.
-const ZSTD_WINDOW: u32 = 23;
+const ZSTD_WINDOW_LOG: u32 = 23;
 /// The largest window that zstd itself allows.
-const ZSTD_LARGEST_WINDOW: u32 = 27;
+const ZSTD_MAX_WINDOW_LOG: u32 = 27;
 /// A raw snappy block of more bytes is decompressed in steps, a smaller one whole.
-const LARGEST_SNAPPY: usize = 8 << 20;
+const MAX_WHOLE_SNAPPY_BLOCK: usize = 8 << 20;
 
 /// Opens `packed` to be read bit by bit: what is in memory is a window or a block, not all that comes out. With `large`, a zstd
 /// window may be as large as zstd allows, which is as much memory as comes out; else 8 MiB.
 ///
 /// # Errors
 /// The input is seen at once not to be what the codec makes. Later errors are those of reading.
-pub(crate) fn open(codec: Compression, packed: &[u8], large: bool) -> Result<Box<dyn Read + '_>, CodecError> {
+pub(crate) fn decoder(
+    codec: Compression,
+    packed: &[u8],
+    large: bool,
+) -> Result<Box<dyn Read + '_>, CodecError> {
     let fail = |why| malformed(codec, why);
     Ok(match codec {
         Compression::None => Box::new(packed),
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
         Compression::Snappy => {
-            Box::new(Unsnappy { rest: packed, block: Vec::new(), at: 0, large: None, begun: false })
+            Box::new(SnappyDecoder { rest: packed, block: Vec::new(), at: 0, large: None, started: false })
         }
         Compression::Lz4 => {
             check_blocks(packed)?;
@@ -135,7 +139,7 @@ pub(crate) fn open(codec: Compression, packed: &[u8], large: bool) -> Result<Box
         }
         Compression::Zstd => {
             let mut from = zstd::stream::read::Decoder::new(packed).map_err(fail)?;
-            from.window_log_max(if large { ZSTD_LARGEST_WINDOW } else { ZSTD_WINDOW }).map_err(fail)?;
+            from.window_log_max(if large { ZSTD_MAX_WINDOW_LOG } else { ZSTD_WINDOW_LOG }).map_err(fail)?;
             Box::new(from)
         }
     })
@@ -149,7 +153,7 @@ pub struct Level(pub Option<i32>);
 ///
 /// # Errors
 /// Those of reading and of writing.
-pub(crate) fn encode(
+pub(crate) fn encode_stream(
     codec: Compression,
     level: Level,
     from: &mut impl Read,
@@ -165,7 +169,7 @@ pub(crate) fn encode(
             out.finish()?;
             Ok(copied)
         }
-        Compression::Snappy => xerial_from(from, into),
+        Compression::Snappy => compress_snappy_stream(from, into),
         Compression::Lz4 => {
             let mut out = FrameEncoder::with_frame_info(lz4_format(), into);
             let copied = io::copy(from, &mut out)?;
@@ -182,18 +186,18 @@ pub(crate) fn encode(
 }
 
 /// Snappy, block by block.
-struct Unsnappy<'a> {
+struct SnappyDecoder<'a> {
     rest: &'a [u8],
     block: Vec<u8>,
     at: usize,
     /// A block that is too large to be decompressed whole.
     large: Option<LargeSnappy<'a>>,
-    begun: bool,
+    started: bool,
 }
 
-impl<'a> Unsnappy<'a> {
+impl<'a> SnappyDecoder<'a> {
     fn next_block(&mut self) -> Result<(), CodecError> {
-        let first = !std::mem::replace(&mut self.begun, true);
+        let first = !std::mem::replace(&mut self.started, true);
         self.block.clear();
         self.at = 0;
         if first && !self.rest.starts_with(&XERIAL) {
@@ -209,15 +213,15 @@ impl<'a> Unsnappy<'a> {
     fn open_block(&mut self, block: &'a [u8]) -> Result<(), CodecError> {
         let fail = |why: &dyn std::fmt::Display| malformed(Compression::Snappy, why);
         let length = snap::raw::decompress_len(block).map_err(|why| fail(&why))?;
-        if length <= LARGEST_SNAPPY {
-            return unsnappy_block(block, LARGEST_SNAPPY, &mut self.block);
+        if length <= MAX_WHOLE_SNAPPY_BLOCK {
+            return decompress_snappy_block(block, MAX_WHOLE_SNAPPY_BLOCK, &mut self.block);
         }
         self.large = Some(LargeSnappy::open(block, length).map_err(|why| fail(&why))?);
         Ok(())
     }
 }
 
-impl Read for Unsnappy<'_> {
+impl Read for SnappyDecoder<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some(large) = &mut self.large {
@@ -226,7 +230,7 @@ impl Read for Unsnappy<'_> {
                     count => return Ok(count),
                 }
             }
-            if self.at < self.block.len() || self.begun && self.rest.is_empty() {
+            if self.at < self.block.len() || self.started && self.rest.is_empty() {
                 break;
             }
             self.next_block().map_err(io::Error::other)?;
@@ -240,7 +244,7 @@ impl Read for Unsnappy<'_> {
 }
 
 /// Reads to the end, but never more than one byte above the cap.
-fn bounded(codec: Compression, from: impl Read, cap: usize) -> Result<Vec<u8>, CodecError> {
+fn read_limited(codec: Compression, from: impl Read, cap: usize) -> Result<Vec<u8>, CodecError> {
     let mut plain = Vec::new();
     from.take(cap as u64 + 1).read_to_end(&mut plain).map_err(|why| malformed(codec, why))?;
     if plain.len() > cap {
@@ -249,7 +253,7 @@ fn bounded(codec: Compression, from: impl Read, cap: usize) -> Result<Vec<u8>, C
     Ok(plain)
 }
 
-fn gzip(plain: &[u8]) -> io::Result<Vec<u8>> {
+fn compress_gzip(plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = GzEncoder::new(Vec::new(), flate2::Compression::default());
     out.write_all(plain)?;
     out.finish()
@@ -259,7 +263,7 @@ fn lz4_format() -> FrameInfo {
     FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent)
 }
 
-fn lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
+fn compress_lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = FrameEncoder::with_frame_info(lz4_format(), Vec::new());
     out.write_all(plain)?;
     out.finish().map_err(io::Error::from)
@@ -274,19 +278,19 @@ fn check_blocks(packed: &[u8]) -> Result<(), CodecError> {
     }
 }
 
-fn unlz4(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+fn decompress_lz4(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
     check_blocks(packed)?;
-    bounded(Compression::Lz4, FrameDecoder::new(packed), cap)
+    read_limited(Compression::Lz4, FrameDecoder::new(packed), cap)
 }
 
-fn unzstd(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+fn decompress_zstd(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
     let fail = |why| malformed(Compression::Zstd, why);
     let mut from = zstd::stream::read::Decoder::new(packed).map_err(fail)?;
     // The window is allocated before anything is read. 8 MiB is what every reader must offer, 128 MiB what zstd itself allows;
     // in between no more than the output may have.
     let window = cap.checked_ilog2().unwrap_or(0) + 1;
-    from.window_log_max(window.clamp(ZSTD_WINDOW, ZSTD_LARGEST_WINDOW)).map_err(fail)?;
-    bounded(Compression::Zstd, from, cap)
+    from.window_log_max(window.clamp(ZSTD_WINDOW_LOG, ZSTD_MAX_WINDOW_LOG)).map_err(fail)?;
+    read_limited(Compression::Zstd, from, cap)
 }
 
 /// The first bytes of a snappy stream as Java clients write it; two version numbers follow, then blocks with their sizes.
@@ -294,14 +298,14 @@ const XERIAL: [u8; 8] = *b"\x82SNAPPY\0";
 const XERIAL_HEADER: usize = 16;
 const XERIAL_BLOCK: usize = 32 * 1024;
 
-fn xerial(plain: &[u8]) -> Result<Vec<u8>, CodecError> {
+fn compress_snappy(plain: &[u8]) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::with_capacity(plain.len() / 2 + XERIAL_HEADER);
-    xerial_from(&mut &plain[..], &mut out).map_err(|why| malformed(Compression::Snappy, why))?;
+    compress_snappy_stream(&mut &plain[..], &mut out).map_err(|why| malformed(Compression::Snappy, why))?;
     Ok(out)
 }
 
 /// Writes a snappy stream as Java clients do; how many bytes were read.
-fn xerial_from(from: &mut impl Read, into: &mut impl Write) -> io::Result<u64> {
+fn compress_snappy_stream(from: &mut impl Read, into: &mut impl Write) -> io::Result<u64> {
     into.write_all(&XERIAL)?;
     into.write_all(&1_u32.to_be_bytes())?;
     into.write_all(&1_u32.to_be_bytes())?;
@@ -320,16 +324,16 @@ fn xerial_from(from: &mut impl Read, into: &mut impl Write) -> io::Result<u64> {
     }
 }
 
-fn unsnappy(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
+fn decompress_snappy(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
     let mut plain = Vec::new();
     // The version numbers are not looked at: not every writer gets their byte order right.
     if !packed.starts_with(&XERIAL) {
-        unsnappy_block(packed, cap, &mut plain)?;
+        decompress_snappy_block(packed, cap, &mut plain)?;
         return Ok(plain);
     }
     let mut rest = packed;
     while let Some(block) = next_xerial(&mut rest)? {
-        unsnappy_block(block, cap, &mut plain)?;
+        decompress_snappy_block(block, cap, &mut plain)?;
     }
     Ok(plain)
 }
@@ -351,7 +355,7 @@ fn next_xerial<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, CodecError> 
 }
 
 /// Appends one raw block. Its size is checked before room is made for it.
-fn unsnappy_block(block: &[u8], cap: usize, plain: &mut Vec<u8>) -> Result<(), CodecError> {
+fn decompress_snappy_block(block: &[u8], cap: usize, plain: &mut Vec<u8>) -> Result<(), CodecError> {
     let codec = Compression::Snappy;
     let fail = |why| malformed(codec, why);
     let size = snap::raw::decompress_len(block).map_err(fail)?;

@@ -69,7 +69,7 @@ pub enum DecodeProblem {
     TagVersion(i16),
     /// Bytes behind the end of the message.
     #[error("bytes behind the message: {0}")]
-    Left(u64),
+    TrailingBytes(u64),
     /// A version that the message does not have.
     #[error("version {version}, valid are {}", display(*valid))]
     Version {
@@ -83,7 +83,7 @@ pub enum DecodeProblem {
     UnknownApi(i16),
     /// Elements that take more memory than whoever reads wants to give.
     #[error("the elements read so far take more than {0} bytes of memory")]
-    Room(u64),
+    MemoryLimit(u64),
     /// A marker byte or other number outside what is defined.
     #[error("{0} is not a legal value")]
     Value(i64),

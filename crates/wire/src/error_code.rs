@@ -13,7 +13,7 @@ macro_rules! errors {
             pub const $name: ErrorCode = ErrorCode($code);
         )*}
 
-        static KNOWN: &[Known] = &[$(Known {
+        static KNOWN: &[CodeInfo] = &[$(CodeInfo {
             code: $code,
             name: stringify!($name),
             retriable: $retriable,
@@ -22,7 +22,7 @@ macro_rules! errors {
     };
 }
 
-struct Known {
+struct CodeInfo {
     code: i16,
     name: &'static str,
     retriable: bool,
@@ -35,7 +35,7 @@ impl ErrorCode {
         KNOWN.iter().map(|known| ErrorCode(known.code))
     }
 
-    fn known(self) -> Option<&'static Known> {
+    fn code_info(self) -> Option<&'static CodeInfo> {
         // The codes start at -1 and have no holes today.
         let place = usize::try_from(i32::from(self.0) + 1).ok()?;
         match KNOWN.get(place) {
@@ -46,17 +46,17 @@ impl ErrorCode {
 
     /// Kafka's name; `UNKNOWN` for a number that Apache Kafka 4.4 does not have.
     pub fn name(self) -> &'static str {
-        self.known().map_or("UNKNOWN", |known| known.name)
+        self.code_info().map_or("UNKNOWN", |known| known.name)
     }
 
     /// Whether Kafka's clients try again.
     pub fn retriable(self) -> bool {
-        self.known().is_some_and(|known| known.retriable)
+        self.code_info().is_some_and(|known| known.retriable)
     }
 
     /// What it means, in a few words.
     pub fn meaning(self) -> &'static str {
-        self.known().map_or("a code that is not known here", |known| known.meaning)
+        self.code_info().map_or("a code that is not known here", |known| known.meaning)
     }
 
     /// Whether it is [`ErrorCode::NONE`].

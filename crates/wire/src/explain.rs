@@ -17,8 +17,8 @@ mod text;
 mod walk;
 
 pub use escape::{escape_line, escape_lines, is_bidi_control, is_unprintable};
-pub use node::{Explained, Fault, Head, Kind, Node, Note, Prefix, Problem, Region, Value};
-pub use text::{branches, columns, quoted, shown, timestamp};
+pub use node::{Explanation, Fault, FrameHeader, Kind, Node, Note, Prefix, Problem, Region, Value};
+pub use text::{branches, columns, format_timestamp, quote, show_bytes};
 pub use walk::{message, records, request, response, sample};
 
 use crate::Uuid;
@@ -35,13 +35,13 @@ pub struct Options {
     /// The most bytes that may come out of decompression, in all.
     pub cap: usize,
     /// The most nodes; what comes after is left out.
-    pub most_nodes: usize,
+    pub max_nodes: usize,
     /// The names of topics, for messages that only have their ids.
     pub topics: BTreeMap<Uuid, String>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { records: true, nested: true, cap: 64 << 20, most_nodes: 1 << 20, topics: BTreeMap::new() }
+        Options { records: true, nested: true, cap: 64 << 20, max_nodes: 1 << 20, topics: BTreeMap::new() }
     }
 }

@@ -17,10 +17,10 @@ pub(crate) struct Input<'a> {
     frame: &'a Bytes,
     base: usize,
     /// Bytes of memory that elements may still take.
-    room: usize,
+    memory_limit: usize,
 }
 
-type Read<T> = Result<T, DecodeError>;
+type DecodeResult<T> = Result<T, DecodeError>;
 
 /// A length as it is read: null, or a number of bytes or elements.
 type Length = Option<usize>;
@@ -28,26 +28,26 @@ type Length = Option<usize>;
 impl<'a> Input<'a> {
     /// What is left is that part of the frame; errors count bytes from `base` before it.
     #[inline]
-    pub(crate) fn new(frame: &'a Bytes, part: Range<usize>, base: usize, room: usize) -> Input<'a> {
+    pub(crate) fn new(frame: &'a Bytes, part: Range<usize>, base: usize, memory_limit: usize) -> Input<'a> {
         let left = frame.get(part).unwrap_or_default();
-        Input { left, frame, base, room }
+        Input { left, frame, base, memory_limit }
     }
 
     /// Bytes of memory that elements may still take.
     #[inline]
-    pub(crate) fn room(&self) -> usize {
-        self.room
+    pub(crate) fn memory_limit(&self) -> usize {
+        self.memory_limit
     }
 
-    /// Takes room for elements.
+    /// Takes memory_limit for elements.
     #[inline]
-    fn take_room(&mut self, bytes: usize, at: &At) -> Read<()> {
-        match self.room.checked_sub(bytes) {
+    fn take_memory(&mut self, bytes: usize, at: &At) -> DecodeResult<()> {
+        match self.memory_limit.checked_sub(bytes) {
             Some(left) => {
-                self.room = left;
+                self.memory_limit = left;
                 Ok(())
             }
-            None => Err(self.error(at, DecodeProblem::Room(self.room as u64))),
+            None => Err(self.error(at, DecodeProblem::MemoryLimit(self.memory_limit as u64))),
         }
     }
 
@@ -59,7 +59,7 @@ impl<'a> Input<'a> {
     }
 
     #[inline]
-    fn fixed<const N: usize>(&mut self, at: &At) -> Read<[u8; N]> {
+    fn fixed<const N: usize>(&mut self, at: &At) -> DecodeResult<[u8; N]> {
         match self.left.split_first_chunk::<N>() {
             Some((bytes, left)) => {
                 self.left = left;
@@ -71,7 +71,7 @@ impl<'a> Input<'a> {
 
     /// The next `length` bytes.
     #[inline]
-    fn take(&mut self, length: usize, at: &At) -> Read<&'a [u8]> {
+    fn take(&mut self, length: usize, at: &At) -> DecodeResult<&'a [u8]> {
         match self.left.split_at_checked(length) {
             Some((bytes, left)) => {
                 self.left = left;
@@ -105,19 +105,19 @@ impl<'a> Input<'a> {
 
     /// A byte; anything but 0 is true.
     #[inline]
-    pub(crate) fn bool(&mut self, at: &At) -> Read<bool> {
+    pub(crate) fn bool(&mut self, at: &At) -> DecodeResult<bool> {
         Ok(self.fixed::<1>(at)? != [0])
     }
 
     /// Sixteen bytes.
     #[inline]
-    pub(crate) fn uuid(&mut self, at: &At) -> Read<Uuid> {
+    pub(crate) fn uuid(&mut self, at: &At) -> DecodeResult<Uuid> {
         self.fixed(at).map(Uuid)
     }
 
     /// An unsigned variable-length number of at most five bytes, over-long forms included.
     #[inline]
-    pub(crate) fn uvarint(&mut self, at: &At) -> Read<u32> {
+    pub(crate) fn uvarint(&mut self, at: &At) -> DecodeResult<u32> {
         match self.left.split_first() {
             Some((byte, left)) if *byte < 0x80 => {
                 self.left = left;
@@ -128,7 +128,7 @@ impl<'a> Input<'a> {
     }
 
     #[inline(never)]
-    fn long_uvarint(&mut self, at: &At) -> Read<u32> {
+    fn long_uvarint(&mut self, at: &At) -> DecodeResult<u32> {
         let from = self.left;
         let mut value: u64 = 0;
         for shift in [0, 7, 14, 21, 28] {
@@ -143,7 +143,7 @@ impl<'a> Input<'a> {
 
     /// A length in a flexible version: one more is written, 0 is null.
     #[inline]
-    fn compact_length(&mut self, at: &At) -> Read<Length> {
+    fn compact_length(&mut self, at: &At) -> DecodeResult<Length> {
         let from = self.left;
         match self.uvarint(at)? {
             0 => Ok(None),
@@ -154,7 +154,7 @@ impl<'a> Input<'a> {
 
     /// A length of two or four bytes that was just read: -1 is null.
     #[inline]
-    fn fixed_length(&self, from: &[u8], length: i32, at: &At) -> Read<Length> {
+    fn fixed_length(&self, from: &[u8], length: i32, at: &At) -> DecodeResult<Length> {
         match length {
             0.. => Ok(Some(length as usize)),
             -1 => Ok(None),
@@ -164,7 +164,7 @@ impl<'a> Input<'a> {
 
     /// A length or count of anything but a string.
     #[inline]
-    fn length(&mut self, flex: bool, at: &At) -> Read<Length> {
+    fn length(&mut self, flex: bool, at: &At) -> DecodeResult<Length> {
         if flex {
             return self.compact_length(at);
         }
@@ -175,12 +175,12 @@ impl<'a> Input<'a> {
 
     /// Says that `from` is null, and must not be, unless it was present.
     #[inline]
-    fn required(&self, from: &[u8], present: bool, at: &At) -> Read<()> {
+    fn required(&self, from: &[u8], present: bool, at: &At) -> DecodeResult<()> {
         if present { Ok(()) } else { Err(self.error_at(from, at, DecodeProblem::Null)) }
     }
 
     /// Reads a string, and returns whether it is not null.
-    fn text_if_any(&mut self, place: &mut Text, flex: bool, at: &At) -> Read<bool> {
+    fn text_if_any(&mut self, place: &mut Text, flex: bool, at: &At) -> DecodeResult<bool> {
         let from = self.left;
         let length = if flex {
             self.compact_length(at)?
@@ -201,7 +201,7 @@ impl<'a> Input<'a> {
 
     /// A string.
     #[inline]
-    pub(crate) fn text(&mut self, place: &mut Text, flex: bool, at: &At) -> Read<()> {
+    pub(crate) fn text(&mut self, place: &mut Text, flex: bool, at: &At) -> DecodeResult<()> {
         let from = self.left;
         let present = self.text_if_any(place, flex, at)?;
         self.required(from, present, at)
@@ -209,7 +209,7 @@ impl<'a> Input<'a> {
 
     /// A string or null.
     #[inline]
-    pub(crate) fn text_or_null(&mut self, place: &mut Option<Text>, flex: bool, at: &At) -> Read<()> {
+    pub(crate) fn text_or_null(&mut self, place: &mut Option<Text>, flex: bool, at: &At) -> DecodeResult<()> {
         if !self.text_if_any(place.get_or_insert_default(), flex, at)? {
             *place = None;
         }
@@ -218,7 +218,7 @@ impl<'a> Input<'a> {
 
     /// The bytes of a field, shared with the frame, unless they are null.
     #[inline]
-    fn shared(&mut self, flex: bool, at: &At) -> Read<Option<Bytes>> {
+    fn shared(&mut self, flex: bool, at: &At) -> DecodeResult<Option<Bytes>> {
         match self.length(flex, at)? {
             Some(length) => {
                 let from = self.position();
@@ -230,7 +230,7 @@ impl<'a> Input<'a> {
     }
 
     /// Bytes.
-    pub(crate) fn bytes(&mut self, place: &mut Bytes, flex: bool, at: &At) -> Read<()> {
+    pub(crate) fn bytes(&mut self, place: &mut Bytes, flex: bool, at: &At) -> DecodeResult<()> {
         let from = self.left;
         let bytes = self.shared(flex, at)?;
         self.required(from, bytes.is_some(), at)?;
@@ -239,13 +239,18 @@ impl<'a> Input<'a> {
     }
 
     /// Bytes or null.
-    pub(crate) fn bytes_or_null(&mut self, place: &mut Option<Bytes>, flex: bool, at: &At) -> Read<()> {
+    pub(crate) fn bytes_or_null(
+        &mut self,
+        place: &mut Option<Bytes>,
+        flex: bool,
+        at: &At,
+    ) -> DecodeResult<()> {
         *place = self.shared(flex, at)?;
         Ok(())
     }
 
     /// Record batches.
-    pub(crate) fn records(&mut self, place: &mut Records, flex: bool, at: &At) -> Read<()> {
+    pub(crate) fn records(&mut self, place: &mut Records, flex: bool, at: &At) -> DecodeResult<()> {
         let from = self.left;
         let bytes = self.shared(flex, at)?;
         self.required(from, bytes.is_some(), at)?;
@@ -254,7 +259,12 @@ impl<'a> Input<'a> {
     }
 
     /// Record batches or null.
-    pub(crate) fn records_or_null(&mut self, place: &mut Option<Records>, flex: bool, at: &At) -> Read<()> {
+    pub(crate) fn records_or_null(
+        &mut self,
+        place: &mut Option<Records>,
+        flex: bool,
+        at: &At,
+    ) -> DecodeResult<()> {
         match self.length(flex, at)? {
             Some(length) => {
                 let from = self.position();
@@ -268,7 +278,12 @@ impl<'a> Input<'a> {
     }
 
     /// Reads an array of numbers, and returns whether it is not null.
-    fn numbers_if_any<T: Number>(&mut self, place: &mut Numbers<T>, flex: bool, at: &At) -> Read<bool> {
+    fn numbers_if_any<T: Number>(
+        &mut self,
+        place: &mut Numbers<T>,
+        flex: bool,
+        at: &At,
+    ) -> DecodeResult<bool> {
         let Some(count) = self.count_or_null(flex, T::SIZE, at)? else { return Ok(false) };
         let (from, size) = (self.left, count * T::SIZE);
         self.take(size, at)?;
@@ -278,7 +293,12 @@ impl<'a> Input<'a> {
 
     /// An array of numbers, as a view of the frame.
     #[inline]
-    pub(crate) fn numbers<T: Number>(&mut self, place: &mut Numbers<T>, flex: bool, at: &At) -> Read<()> {
+    pub(crate) fn numbers<T: Number>(
+        &mut self,
+        place: &mut Numbers<T>,
+        flex: bool,
+        at: &At,
+    ) -> DecodeResult<()> {
         let from = self.left;
         let present = self.numbers_if_any(place, flex, at)?;
         self.required(from, present, at)
@@ -291,7 +311,7 @@ impl<'a> Input<'a> {
         place: &mut Option<Numbers<T>>,
         flex: bool,
         at: &At,
-    ) -> Read<()> {
+    ) -> DecodeResult<()> {
         if !self.numbers_if_any(place.get_or_insert_default(), flex, at)? {
             *place = None;
         }
@@ -300,7 +320,7 @@ impl<'a> Input<'a> {
 
     /// The count of an array whose elements take `smallest` bytes or more: never more than what is left can hold.
     #[inline]
-    pub(crate) fn count(&mut self, flex: bool, smallest: usize, at: &At) -> Read<usize> {
+    pub(crate) fn count(&mut self, flex: bool, smallest: usize, at: &At) -> DecodeResult<usize> {
         let from = self.left;
         match self.count_or_null(flex, smallest, at)? {
             Some(count) => Ok(count),
@@ -310,7 +330,7 @@ impl<'a> Input<'a> {
 
     /// The same, or null.
     #[inline]
-    pub(crate) fn count_or_null(&mut self, flex: bool, smallest: usize, at: &At) -> Read<Length> {
+    pub(crate) fn count_or_null(&mut self, flex: bool, smallest: usize, at: &At) -> DecodeResult<Length> {
         let from = self.left;
         let count = self.length(flex, at)?;
         if let Some(count) = count {
@@ -330,8 +350,8 @@ impl<'a> Input<'a> {
         flex: bool,
         smallest: usize,
         at: &At,
-        read: impl FnMut(&mut T, &mut Input<'a>) -> Read<()>,
-    ) -> Read<()> {
+        read: impl FnMut(&mut T, &mut Input<'a>) -> DecodeResult<()>,
+    ) -> DecodeResult<()> {
         let count = self.count(flex, smallest, at)?;
         self.elements(place, count, at, read)
     }
@@ -344,8 +364,8 @@ impl<'a> Input<'a> {
         flex: bool,
         smallest: usize,
         at: &At,
-        read: impl FnMut(&mut T, &mut Input<'a>) -> Read<()>,
-    ) -> Read<()> {
+        read: impl FnMut(&mut T, &mut Input<'a>) -> DecodeResult<()>,
+    ) -> DecodeResult<()> {
         match self.count_or_null(flex, smallest, at)? {
             Some(count) => self.elements(place.get_or_insert_default(), count, at, read),
             None => {
@@ -362,13 +382,13 @@ impl<'a> Input<'a> {
         list: &mut Vec<T>,
         count: usize,
         at: &At,
-        mut read: impl FnMut(&mut T, &mut Input<'a>) -> Read<()>,
-    ) -> Read<()> {
+        mut read: impl FnMut(&mut T, &mut Input<'a>) -> DecodeResult<()>,
+    ) -> DecodeResult<()> {
         const FEW: usize = 16;
-        self.take_room(count.saturating_mul(size_of::<T>()), at)?;
-        let room = self.left.len().saturating_mul(4) / size_of::<T>().max(1);
+        self.take_memory(count.saturating_mul(size_of::<T>()), at)?;
+        let capacity = self.left.len().saturating_mul(4) / size_of::<T>().max(1);
         list.clear();
-        list.reserve_exact(count.min(room.max(4)));
+        list.reserve_exact(count.min(capacity.max(4)));
         let mut done = 0;
         while done < count {
             let more = count.min(done + FEW);
@@ -386,12 +406,12 @@ impl<'a> Input<'a> {
 
     /// The byte before a nullable struct: whether it is present.
     #[inline]
-    pub(crate) fn marker(&mut self, at: &At) -> Read<bool> {
+    pub(crate) fn marker(&mut self, at: &At) -> DecodeResult<bool> {
         Ok(self.i8(at)? >= 0)
     }
 
     /// The number before a nullable struct in a tagged field: whether it is present.
-    pub(crate) fn tagged_marker(&mut self, at: &At) -> Read<bool> {
+    pub(crate) fn tagged_marker(&mut self, at: &At) -> DecodeResult<bool> {
         let from = self.left;
         match self.uvarint(at)? {
             0 => Ok(false),
@@ -402,7 +422,7 @@ impl<'a> Input<'a> {
 
     /// The start of a tagged section.
     #[inline]
-    pub(crate) fn tags(&mut self, at: &At) -> Read<TagInput<'a>> {
+    pub(crate) fn tags(&mut self, at: &At) -> DecodeResult<TagInput<'a>> {
         let from = self.left;
         let count = self.uvarint(at)?;
         let needed = u64::from(count) * 2;
@@ -414,7 +434,7 @@ impl<'a> Input<'a> {
 
     /// The next tag; until [`Input::end_tag`] the input ends where the tagged field does.
     #[inline]
-    pub(crate) fn next_tag(&mut self, tags: &mut TagInput<'a>, at: &At) -> Read<Option<u32>> {
+    pub(crate) fn next_tag(&mut self, tags: &mut TagInput<'a>, at: &At) -> DecodeResult<Option<u32>> {
         match tags.count.checked_sub(1) {
             None => Ok(None),
             Some(left) => {
@@ -425,7 +445,7 @@ impl<'a> Input<'a> {
     }
 
     #[inline(never)]
-    fn begin_tag(&mut self, tags: &mut TagInput<'a>, at: &At) -> Read<u32> {
+    fn begin_tag(&mut self, tags: &mut TagInput<'a>, at: &At) -> DecodeResult<u32> {
         let (tag, size) = self.tag_and_size(tags.tag, at)?;
         let (field, after) = self.left.split_at_checked(size).unwrap_or_default();
         (tags.tag, tags.after) = (Some(tag), after);
@@ -434,7 +454,7 @@ impl<'a> Input<'a> {
     }
 
     /// The tag of a field, above the last one, and its size, which is no more than what is left.
-    pub(crate) fn tag_and_size(&mut self, last: Option<u32>, at: &At) -> Read<(u32, usize)> {
+    pub(crate) fn tag_and_size(&mut self, last: Option<u32>, at: &At) -> DecodeResult<(u32, usize)> {
         let from = self.left;
         let tag = self.uvarint(at)?;
         if let Some(last) = last.filter(|last| *last >= tag) {
@@ -448,7 +468,7 @@ impl<'a> Input<'a> {
     }
 
     /// The end of a tagged field: all of it must have been read.
-    pub(crate) fn end_tag(&mut self, tags: &mut TagInput<'a>, at: &At) -> Read<()> {
+    pub(crate) fn end_tag(&mut self, tags: &mut TagInput<'a>, at: &At) -> DecodeResult<()> {
         if !self.left.is_empty() {
             let (tag, left) = (tags.tag.unwrap_or_default(), self.left.len() as u64);
             return Err(self.error(at, DecodeProblem::TagSize { tag, left }));
@@ -465,7 +485,7 @@ impl<'a> Input<'a> {
 
     /// A tagged section of which the schema knows no field.
     #[inline]
-    pub(crate) fn unknown_tags(&mut self, unknown: &mut Tags, at: &At) -> Read<()> {
+    pub(crate) fn unknown_tags(&mut self, unknown: &mut Tags, at: &At) -> DecodeResult<()> {
         match self.left.split_first() {
             Some((0, left)) => {
                 self.left = left;
@@ -476,11 +496,11 @@ impl<'a> Input<'a> {
     }
 
     #[inline(never)]
-    fn some_unknown_tags(&mut self, unknown: &mut Tags, at: &At) -> Read<()> {
+    fn some_unknown_tags(&mut self, unknown: &mut Tags, at: &At) -> DecodeResult<()> {
         let mut tags = self.tags(at)?;
         while let Some(tag) = self.next_tag(&mut tags, at)? {
             // A list that grows by doubling.
-            self.take_room(2 * size_of::<(u32, Bytes)>(), at)?;
+            self.take_memory(2 * size_of::<(u32, Bytes)>(), at)?;
             self.unknown_tag(unknown, tag);
             self.end_tag(&mut tags, at)?;
         }
@@ -509,7 +529,7 @@ macro_rules! read_number {
         impl Input<'_> {$(
             #[doc = $doc]
             #[inline]
-            pub(crate) fn $name(&mut self, at: &At) -> Read<$ty> {
+            pub(crate) fn $name(&mut self, at: &At) -> DecodeResult<$ty> {
                 Ok(<$ty>::from_be_bytes(self.fixed(at)?))
             }
         )*}

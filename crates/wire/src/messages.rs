@@ -77,7 +77,7 @@ pub trait Response: Message {
     const KEY: ApiKey;
 
     /// Shows every error code in the response, [`ErrorCode::NONE`] included.
-    fn error_codes(&self, see: &mut dyn FnMut(ErrorCode));
+    fn error_codes(&self, visit: &mut dyn FnMut(ErrorCode));
 }
 
 /// What generated modules use.

@@ -68,31 +68,31 @@ impl Number for Uuid {
 /// An array of numbers or ids: the bytes of the wire, read one by one when they are asked for. Short arrays, which most are,
 /// are held in place; longer ones share the frame.
 pub struct Numbers<T> {
-    bytes: Wire,
+    bytes: Repr,
     of: PhantomData<fn() -> T>,
 }
 
 /// The most bytes that are held in place: the two forms together are as large as `Bytes`.
-const IN_PLACE: usize = 23;
+const MAX_INLINE: usize = 23;
 
 #[derive(Clone)]
-enum Wire {
-    Short(u8, [u8; IN_PLACE]),
+enum Repr {
+    Short(u8, [u8; MAX_INLINE]),
     Long(Bytes),
 }
 
-impl Wire {
+impl Repr {
     /// The bytes in place, if they are few enough.
-    fn short(bytes: &[u8]) -> Option<Wire> {
-        let mut place = [0; IN_PLACE];
+    fn short(bytes: &[u8]) -> Option<Repr> {
+        let mut place = [0; MAX_INLINE];
         place.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some(Wire::Short(bytes.len() as u8, place))
+        Some(Repr::Short(bytes.len() as u8, place))
     }
 
     fn as_slice(&self) -> &[u8] {
         match self {
-            Wire::Short(length, bytes) => bytes.get(..usize::from(*length)).unwrap_or_default(),
-            Wire::Long(bytes) => bytes,
+            Repr::Short(length, bytes) => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Repr::Long(bytes) => bytes,
         }
     }
 }
@@ -104,12 +104,12 @@ impl<T: Number> Numbers<T> {
     pub(crate) fn set(&mut self, frame: &Bytes, from: &[u8], size: usize) {
         match (&mut self.bytes, from.first_chunk()) {
             // One copy of fixed size; what stands behind the array is never looked at.
-            (Wire::Short(length, place), Some(bytes)) if size <= IN_PLACE => {
+            (Repr::Short(length, place), Some(bytes)) if size <= MAX_INLINE => {
                 (*length, *place) = (size as u8, *bytes);
             }
             _ => {
                 let bytes = from.get(..size).unwrap_or_default();
-                self.bytes = Wire::short(bytes).unwrap_or_else(|| Wire::Long(frame.slice_ref(bytes)));
+                self.bytes = Repr::short(bytes).unwrap_or_else(|| Repr::Long(frame.slice_ref(bytes)));
             }
         }
     }
@@ -152,12 +152,12 @@ impl<T: Number> Numbers<T> {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match &self.bytes {
             // One copy of fixed size.
-            Wire::Short(length, bytes) => {
+            Repr::Short(length, bytes) => {
                 let end = out.len() + usize::from(*length);
                 out.extend_from_slice(bytes);
                 out.truncate(end);
             }
-            Wire::Long(bytes) => out.extend_from_slice(bytes),
+            Repr::Long(bytes) => out.extend_from_slice(bytes),
         }
     }
 
@@ -204,8 +204,8 @@ impl<T: Number> FromIterator<T> for Numbers<T> {
         for number in numbers {
             number.put(&mut out);
         }
-        let short = Wire::short(&out);
-        Numbers { bytes: short.unwrap_or_else(|| Wire::Long(Bytes::from(out))), of: PhantomData }
+        let short = Repr::short(&out);
+        Numbers { bytes: short.unwrap_or_else(|| Repr::Long(Bytes::from(out))), of: PhantomData }
     }
 }
 
@@ -229,7 +229,7 @@ impl<T: Number, const N: usize> From<[T; N]> for Numbers<T> {
 
 impl<T> Default for Numbers<T> {
     fn default() -> Numbers<T> {
-        Numbers { bytes: Wire::Short(0, [0; IN_PLACE]), of: PhantomData }
+        Numbers { bytes: Repr::Short(0, [0; MAX_INLINE]), of: PhantomData }
     }
 }
 

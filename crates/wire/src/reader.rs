@@ -17,10 +17,10 @@ pub struct Reader {
     end: usize,
     base: usize,
     /// Bytes of memory that elements of lists may still take.
-    room: usize,
+    memory_limit: usize,
 }
 
-type Read<T> = Result<T, DecodeError>;
+type DecodeResult<T> = Result<T, DecodeError>;
 
 impl Reader {
     /// Reads `frame` from its start; errors count bytes from there.
@@ -30,14 +30,14 @@ impl Reader {
 
     /// Reads `frame` from its start; errors count bytes from `base` before it.
     pub fn with_base(frame: Bytes, base: usize) -> Reader {
-        Reader { position: 0, end: frame.len(), frame, base, room: usize::MAX }
+        Reader { position: 0, end: frame.len(), frame, base, memory_limit: usize::MAX }
     }
 
     /// Lets the elements of lists take so many bytes of memory together, beside the bytes of the frame. Two bytes of a frame can
     /// be an element of a hundred.
     #[must_use]
-    pub fn with_room(self, room: usize) -> Reader {
-        Reader { room, ..self }
+    pub fn with_memory_limit(self, memory_limit: usize) -> Reader {
+        Reader { memory_limit, ..self }
     }
 
     /// The bytes that are left.
@@ -58,15 +58,21 @@ impl Reader {
 
     /// Reads with `read` and moves on by what it took.
     #[inline]
-    pub(crate) fn read<T>(&mut self, read: impl FnOnce(&mut Input<'_>) -> Read<T>) -> Read<T> {
-        let mut input = Input::new(&self.frame, self.position..self.end, self.base, self.room);
+    pub(crate) fn read<T>(
+        &mut self,
+        read: impl FnOnce(&mut Input<'_>) -> DecodeResult<T>,
+    ) -> DecodeResult<T> {
+        let mut input = Input::new(&self.frame, self.position..self.end, self.base, self.memory_limit);
         let value = read(&mut input)?;
-        (self.position, self.room) = (input.position(), input.room());
+        (self.position, self.memory_limit) = (input.position(), input.memory_limit());
         Ok(value)
     }
 
     /// The same, into a place that holds the default.
-    fn place<T: Default>(&mut self, read: impl FnOnce(&mut Input<'_>, &mut T) -> Read<()>) -> Read<T> {
+    fn place<T: Default>(
+        &mut self,
+        read: impl FnOnce(&mut Input<'_>, &mut T) -> DecodeResult<()>,
+    ) -> DecodeResult<T> {
         let mut place = T::default();
         self.read(|input| read(input, &mut place))?;
         Ok(place)
@@ -74,7 +80,7 @@ impl Reader {
 
     /// Refuses a version that the message does not have.
     #[inline]
-    pub(crate) fn check_version(&self, valid: Versions, version: i16, at: &At) -> Read<()> {
+    pub(crate) fn check_version(&self, valid: Versions, version: i16, at: &At) -> DecodeResult<()> {
         if valid.contains(version) {
             return Ok(());
         }
@@ -82,73 +88,73 @@ impl Reader {
     }
 
     /// A byte; anything but 0 is true.
-    pub fn bool(&mut self, at: &At) -> Read<bool> {
+    pub fn bool(&mut self, at: &At) -> DecodeResult<bool> {
         self.read(|input| input.bool(at))
     }
 
     /// Sixteen bytes.
-    pub fn uuid(&mut self, at: &At) -> Read<Uuid> {
+    pub fn uuid(&mut self, at: &At) -> DecodeResult<Uuid> {
         self.read(|input| input.uuid(at))
     }
 
     /// The byte in front of a nullable struct: whether the struct is present.
-    pub fn marker(&mut self, at: &At) -> Read<bool> {
+    pub fn marker(&mut self, at: &At) -> DecodeResult<bool> {
         self.read(|input| input.marker(at))
     }
 
     /// The number in front of a nullable struct in a tagged field: whether the struct is present.
-    pub fn tagged_marker(&mut self, at: &At) -> Read<bool> {
+    pub fn tagged_marker(&mut self, at: &At) -> DecodeResult<bool> {
         self.read(|input| input.tagged_marker(at))
     }
 
     /// A string.
-    pub fn text(&mut self, flex: bool, at: &At) -> Read<Text> {
+    pub fn text(&mut self, flex: bool, at: &At) -> DecodeResult<Text> {
         self.place(|input, place| input.text(place, flex, at))
     }
 
     /// A string or null.
-    pub fn text_or_null(&mut self, flex: bool, at: &At) -> Read<Option<Text>> {
+    pub fn text_or_null(&mut self, flex: bool, at: &At) -> DecodeResult<Option<Text>> {
         self.place(|input, place| input.text_or_null(place, flex, at))
     }
 
     /// Bytes.
-    pub fn bytes(&mut self, flex: bool, at: &At) -> Read<Bytes> {
+    pub fn bytes(&mut self, flex: bool, at: &At) -> DecodeResult<Bytes> {
         self.place(|input, place| input.bytes(place, flex, at))
     }
 
     /// Bytes or null.
-    pub fn bytes_or_null(&mut self, flex: bool, at: &At) -> Read<Option<Bytes>> {
+    pub fn bytes_or_null(&mut self, flex: bool, at: &At) -> DecodeResult<Option<Bytes>> {
         self.place(|input, place| input.bytes_or_null(place, flex, at))
     }
 
     /// Record batches.
-    pub fn records(&mut self, flex: bool, at: &At) -> Read<Records> {
+    pub fn records(&mut self, flex: bool, at: &At) -> DecodeResult<Records> {
         self.place(|input, place| input.records(place, flex, at))
     }
 
     /// Record batches or null.
-    pub fn records_or_null(&mut self, flex: bool, at: &At) -> Read<Option<Records>> {
+    pub fn records_or_null(&mut self, flex: bool, at: &At) -> DecodeResult<Option<Records>> {
         self.place(|input, place| input.records_or_null(place, flex, at))
     }
 
     /// The count of an array whose elements take `smallest` bytes or more: never more than what is left can hold.
-    pub fn count(&mut self, flex: bool, smallest: usize, at: &At) -> Read<usize> {
+    pub fn count(&mut self, flex: bool, smallest: usize, at: &At) -> DecodeResult<usize> {
         self.read(|input| input.count(flex, smallest, at))
     }
 
     /// The same, or null.
-    pub fn count_or_null(&mut self, flex: bool, smallest: usize, at: &At) -> Read<Option<usize>> {
+    pub fn count_or_null(&mut self, flex: bool, smallest: usize, at: &At) -> DecodeResult<Option<usize>> {
         self.read(|input| input.count_or_null(flex, smallest, at))
     }
 
     /// The start of a tagged section.
-    pub fn tags(&mut self, at: &At) -> Read<TagReader> {
+    pub fn tags(&mut self, at: &At) -> DecodeResult<TagReader> {
         let count = self.read(|input| Ok(input.tags(at)?.count))?;
         Ok(TagReader { count, tag: None, outer: self.end })
     }
 
     /// The next tag; until [`Reader::end_tag`] the reader ends where the tagged field does.
-    pub fn next_tag(&mut self, tags: &mut TagReader, at: &At) -> Read<Option<u32>> {
+    pub fn next_tag(&mut self, tags: &mut TagReader, at: &At) -> DecodeResult<Option<u32>> {
         let Some(count) = tags.count.checked_sub(1) else { return Ok(None) };
         let (tag, size) = self.read(|input| input.tag_and_size(tags.tag, at))?;
         (tags.count, tags.tag) = (count, Some(tag));
@@ -157,7 +163,7 @@ impl Reader {
     }
 
     /// The end of a tagged field: all of it must have been read.
-    pub fn end_tag(&mut self, tags: &mut TagReader, at: &At) -> Read<()> {
+    pub fn end_tag(&mut self, tags: &mut TagReader, at: &At) -> DecodeResult<()> {
         if self.position != self.end {
             let (tag, left) = (tags.tag.unwrap_or_default(), self.remaining() as u64);
             return Err(DecodeError::new(at, self.offset(), DecodeProblem::TagSize { tag, left }));
@@ -167,7 +173,7 @@ impl Reader {
     }
 
     /// A tagged section of which the schema knows no field.
-    pub fn unknown_tags(&mut self, unknown: &mut Tags, at: &At) -> Read<()> {
+    pub fn unknown_tags(&mut self, unknown: &mut Tags, at: &At) -> DecodeResult<()> {
         self.read(|input| input.unknown_tags(unknown, at))
     }
 }
@@ -184,7 +190,7 @@ macro_rules! read_number {
     ($($name:ident: $ty:ty, $doc:literal;)*) => {
         impl Reader {$(
             #[doc = $doc]
-            pub fn $name(&mut self, at: &At) -> Read<$ty> {
+            pub fn $name(&mut self, at: &At) -> DecodeResult<$ty> {
                 self.read(|input| input.$name(at))
             }
         )*}

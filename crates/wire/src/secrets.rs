@@ -1,7 +1,7 @@
 //! Finds the secrets in frames: the values of the fields that `[secrets]` in schemas/about.toml marks.
 
 use crate::ApiKey;
-use crate::explain::{self, Explained, Node, Options};
+use crate::explain::{self, Explanation, Node, Options};
 use crate::tables::{Direction, TableSet};
 use bytes::Bytes;
 use std::ops::Range;
@@ -48,7 +48,7 @@ pub fn has_secrets(api: ApiKey) -> bool {
 }
 
 /// Where the content of a node lies in the frame, without its length.
-fn content(explained: &Explained, node: &Node) -> Range<usize> {
+fn content(explained: &Explanation, node: &Node) -> Range<usize> {
     let end = (node.at + node.size) as usize;
     end - explained.content(node).len()..end
 }

@@ -12,17 +12,17 @@ use std::{fmt, str};
 /// A string. Decoding never allocates for one: the short ones, which most names are, are copied into the value, and longer
 /// ones slice the frame, which costs a shared counter when they are made, cloned and dropped.
 #[derive(Clone)]
-pub struct Text(Form);
+pub struct Text(Repr);
 
 /// The longest string that the protocol allows, in bytes, with fixed and with compact lengths.
 pub(crate) const MAX_STRING_LENGTH: usize = i16::MAX as usize;
 
 /// The most bytes that are held in place: the two forms together are as large as `Bytes`.
-const IN_PLACE: usize = 20;
+const MAX_INLINE: usize = 20;
 
 #[derive(Clone)]
-enum Form {
-    Short(ArrayString<IN_PLACE>),
+enum Repr {
+    Short(ArrayString<MAX_INLINE>),
     Long(ByteString),
 }
 
@@ -34,14 +34,14 @@ pub struct NotUtf8;
 impl Text {
     /// A string that lives as long as the program, without an allocation.
     pub const fn from_static(text: &'static str) -> Text {
-        Text(Form::Long(ByteString::from_static(text)))
+        Text(Repr::Long(ByteString::from_static(text)))
     }
 
     /// Takes the string that a part of the frame is. A short one is written straight into its place.
     #[inline]
     pub(crate) fn set(&mut self, frame: &Bytes, part: &[u8]) -> Result<(), NotUtf8> {
         match &mut self.0 {
-            Form::Short(place) if part.len() <= IN_PLACE => {
+            Repr::Short(place) if part.len() <= MAX_INLINE => {
                 place.clear();
                 let text = str::from_utf8(part).map_err(|_| NotUtf8)?;
                 place.try_push_str(text).map_err(|_| NotUtf8)
@@ -54,15 +54,15 @@ impl Text {
     }
 
     fn short(text: &str) -> Option<Text> {
-        ArrayString::from(text).ok().map(|text| Text(Form::Short(text)))
+        ArrayString::from(text).ok().map(|text| Text(Repr::Short(text)))
     }
 
     /// The string.
     #[inline]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Form::Short(text) => text,
-            Form::Long(text) => text,
+            Repr::Short(text) => text,
+            Repr::Long(text) => text,
         }
     }
 }
@@ -70,7 +70,7 @@ impl Text {
 impl Default for Text {
     #[inline]
     fn default() -> Text {
-        Text(Form::Short(ArrayString::new_const()))
+        Text(Repr::Short(ArrayString::new_const()))
     }
 }
 
@@ -79,19 +79,19 @@ impl TryFrom<Bytes> for Text {
 
     fn try_from(bytes: Bytes) -> Result<Text, NotUtf8> {
         let text = ByteString::try_from(bytes).map_err(|_| NotUtf8)?;
-        Ok(Text::short(&text).unwrap_or(Text(Form::Long(text))))
+        Ok(Text::short(&text).unwrap_or(Text(Repr::Long(text))))
     }
 }
 
 impl From<&str> for Text {
     fn from(text: &str) -> Text {
-        Text::short(text).unwrap_or_else(|| Text(Form::Long(ByteString::from(text))))
+        Text::short(text).unwrap_or_else(|| Text(Repr::Long(ByteString::from(text))))
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Text {
-        Text::short(&text).unwrap_or_else(|| Text(Form::Long(ByteString::from(text))))
+        Text::short(&text).unwrap_or_else(|| Text(Repr::Long(ByteString::from(text))))
     }
 }
 

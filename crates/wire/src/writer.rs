@@ -8,7 +8,7 @@ use crate::{
 use bytes::Bytes;
 
 /// Chunks of records below this size are copied into the frame: cheaper than one more slice in a vectored write.
-const COPIED: usize = 1024;
+const MAX_COPIED_CHUNK: usize = 1024;
 
 /// A growing frame. Large record chunks are not copied: the frame keeps their place and [`Writer::into_chunks`] hands them out.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Writer {
     shared_length: usize,
 }
 
-type Written = Result<(), EncodeError>;
+type EncodeResult = Result<(), EncodeError>;
 
 impl Writer {
     /// An empty frame.
@@ -81,7 +81,7 @@ impl Writer {
     }
 
     /// Fills in the number at the very start: the size of a frame, itself not counted.
-    pub(crate) fn fill_size(&mut self, at: &At) -> Written {
+    pub(crate) fn fill_size(&mut self, at: &At) -> EncodeResult {
         let length = self.len().saturating_sub(4);
         let size = i32::try_from(length).map_err(|_| too_long(length, at))?;
         if let Some(place) = self.out.get_mut(..4) {
@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// Refuses a version that the message does not have.
-    pub(crate) fn check_version(&self, valid: Versions, version: i16, at: &At) -> Written {
+    pub(crate) fn check_version(&self, valid: Versions, version: i16, at: &At) -> EncodeResult {
         if valid.contains(version) {
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl Writer {
 
     /// A length or count of anything but a string.
     #[inline]
-    pub fn count(&mut self, flex: bool, count: usize, at: &At) -> Written {
+    pub fn count(&mut self, flex: bool, count: usize, at: &At) -> EncodeResult {
         let short = i32::try_from(count).map_err(|_| too_long(count, at))?;
         if flex {
             self.uvarint(short as u32 + 1);
@@ -172,12 +172,12 @@ impl Writer {
     }
 
     /// A string.
-    pub fn text(&mut self, flex: bool, text: &Text, at: &At) -> Written {
+    pub fn text(&mut self, flex: bool, text: &Text, at: &At) -> EncodeResult {
         self.str(flex, text, at)
     }
 
     /// A string that is not shared.
-    pub fn str(&mut self, flex: bool, text: &str, at: &At) -> Written {
+    pub fn str(&mut self, flex: bool, text: &str, at: &At) -> EncodeResult {
         if text.len() > MAX_STRING_LENGTH {
             return Err(too_long(text.len(), at));
         }
@@ -191,17 +191,17 @@ impl Writer {
     }
 
     /// Bytes.
-    pub fn bytes(&mut self, flex: bool, bytes: &Bytes, at: &At) -> Written {
+    pub fn bytes(&mut self, flex: bool, bytes: &Bytes, at: &At) -> EncodeResult {
         self.count(flex, bytes.len(), at)?;
         self.out.extend_from_slice(bytes);
         Ok(())
     }
 
     /// Record batches; large chunks are shared, not copied.
-    pub fn records(&mut self, flex: bool, records: &Records, at: &At) -> Written {
+    pub fn records(&mut self, flex: bool, records: &Records, at: &At) -> EncodeResult {
         self.count(flex, records.len(), at)?;
         for chunk in records.chunks() {
-            if chunk.len() < COPIED {
+            if chunk.len() < MAX_COPIED_CHUNK {
                 self.out.extend_from_slice(chunk);
             } else {
                 self.shared.push((self.out.len(), chunk.clone()));
@@ -212,7 +212,7 @@ impl Writer {
     }
 
     /// An array of numbers.
-    pub fn numbers<T: Number>(&mut self, flex: bool, numbers: &Numbers<T>, at: &At) -> Written {
+    pub fn numbers<T: Number>(&mut self, flex: bool, numbers: &Numbers<T>, at: &At) -> EncodeResult {
         self.count(flex, numbers.len(), at)?;
         numbers.put(&mut self.out);
         Ok(())
@@ -229,7 +229,7 @@ impl Writer {
     }
 
     /// The start of a tagged section of `count` fields.
-    pub(crate) fn tag_count(&mut self, count: usize, at: &At) -> Written {
+    pub(crate) fn tag_count(&mut self, count: usize, at: &At) -> EncodeResult {
         let count = i32::try_from(count).map_err(|_| too_long(count, at))?;
         self.uvarint(count as u32);
         Ok(())
@@ -243,7 +243,7 @@ impl Writer {
     }
 
     /// The end of a tagged field. A size of 128 and more needs more than the byte that was left for it: then what follows moves.
-    pub(crate) fn end_tag(&mut self, mark: TagMark, at: &At) -> Written {
+    pub(crate) fn end_tag(&mut self, mark: TagMark, at: &At) -> EncodeResult {
         let size = self.len() - mark.length;
         if let (0..0x80, Some(place)) = (size, self.out.get_mut(mark.start - 1)) {
             *place = size as u8;
@@ -261,7 +261,7 @@ impl Writer {
     }
 
     /// Unknown tagged fields with tags below `tag`.
-    pub(crate) fn unknown_below(&mut self, cursor: &mut TagCursor<'_>, tag: u32, at: &At) -> Written {
+    pub(crate) fn unknown_below(&mut self, cursor: &mut TagCursor<'_>, tag: u32, at: &At) -> EncodeResult {
         while let Some(((unknown, value), rest)) = cursor.rest.split_first() {
             if *unknown >= tag {
                 break;
@@ -274,7 +274,7 @@ impl Writer {
     }
 
     /// Refuses an unknown field that has the tag of a known one.
-    pub(crate) fn reserve_tag(&mut self, cursor: &mut TagCursor<'_>, tag: u32, at: &At) -> Written {
+    pub(crate) fn reserve_tag(&mut self, cursor: &mut TagCursor<'_>, tag: u32, at: &At) -> EncodeResult {
         self.unknown_below(cursor, tag, at)?;
         match cursor.rest.first() {
             Some((unknown, _)) if *unknown == tag => Err(EncodeError::new(at, EncodeProblem::Tag(tag))),
@@ -283,7 +283,7 @@ impl Writer {
     }
 
     /// The unknown tagged fields that are left.
-    pub(crate) fn unknown_rest(&mut self, cursor: &mut TagCursor<'_>, at: &At) -> Written {
+    pub(crate) fn unknown_rest(&mut self, cursor: &mut TagCursor<'_>, at: &At) -> EncodeResult {
         for (tag, value) in cursor.rest {
             self.unknown(cursor.last, *tag, value, at)?;
             cursor.last = Some(*tag);
@@ -291,7 +291,7 @@ impl Writer {
         Ok(())
     }
 
-    fn unknown(&mut self, last: Option<u32>, tag: u32, value: &Bytes, at: &At) -> Written {
+    fn unknown(&mut self, last: Option<u32>, tag: u32, value: &Bytes, at: &At) -> EncodeResult {
         if last.is_some_and(|last| last >= tag) {
             return Err(EncodeError::new(at, EncodeProblem::Tag(tag)));
         }
@@ -304,7 +304,7 @@ impl Writer {
 
     /// A tagged section of which the schema knows no field.
     #[inline]
-    pub fn unknown_tags(&mut self, tags: &Tags, at: &At) -> Written {
+    pub fn unknown_tags(&mut self, tags: &Tags, at: &At) -> EncodeResult {
         if tags.is_empty() {
             self.out.push(0);
             return Ok(());
@@ -313,14 +313,14 @@ impl Writer {
     }
 
     #[inline(never)]
-    fn some_unknown_tags(&mut self, tags: &Tags, at: &At) -> Written {
+    fn some_unknown_tags(&mut self, tags: &Tags, at: &At) -> EncodeResult {
         self.tag_count(tags.len(), at)?;
         self.unknown_rest(&mut tags.cursor(), at)
     }
 
     /// Refuses tagged fields in a version that has none.
     #[inline]
-    pub(crate) fn no_tags(&self, tags: &Tags, version: i16, at: &At) -> Written {
+    pub(crate) fn no_tags(&self, tags: &Tags, version: i16, at: &At) -> EncodeResult {
         if tags.is_empty() {
             return Ok(());
         }

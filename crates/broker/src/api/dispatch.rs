@@ -294,8 +294,8 @@ impl Dispatch {
             version,
             correlation_id,
         };
-        (row.begin)(call, body.with_room(memory)).map_err(|error| match error.problem() {
-            DecodeProblem::Room(_) if memory < MOST_MEMORY => BeginError::NeedsMemory,
+        (row.begin)(call, body.with_memory_limit(memory)).map_err(|error| match error.problem() {
+            DecodeProblem::MemoryLimit(_) if memory < MOST_MEMORY => BeginError::NeedsMemory,
             _ => BeginError::Malformed(log_line(session, key, version, error)),
         })
     }

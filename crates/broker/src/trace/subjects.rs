@@ -1,7 +1,7 @@
 //! The names in a request, found with the tables of the wire protocol.
 
 use bytes::Bytes;
-use ottla_wire::explain::{self, Explained, Kind, Options, Value};
+use ottla_wire::explain::{self, Explanation, Kind, Options, Value};
 use ottla_wire::tables::{StructTable, TableSet, Type};
 use ottla_wire::{ApiKey, Uuid};
 
@@ -11,7 +11,7 @@ const MOST: usize = 50;
 const MOST_NODES: usize = 20_000;
 
 fn options() -> Options {
-    Options { records: false, nested: false, most_nodes: MOST_NODES, ..Options::default() }
+    Options { records: false, nested: false, max_nodes: MOST_NODES, ..Options::default() }
 }
 
 /// The names in a request.
@@ -46,7 +46,7 @@ impl Subjects {
         }
     }
 
-    fn visit(&mut self, explained: &Explained, id: usize, table: &'static StructTable) {
+    fn visit(&mut self, explained: &Explanation, id: usize, table: &'static StructTable) {
         let parent = explained.nodes().get(id);
         for child in explained.children(id) {
             let Some(node) = explained.nodes().get(child) else { return };

@@ -6,7 +6,7 @@ use pcap_parser::{PcapHeader, parse_block_be, parse_block_le, parse_pcap_header}
 use std::ops::Range;
 
 /// The largest packet or block that is read; no capture tool writes larger ones.
-const LARGEST: usize = 16 << 20;
+const MAX_BLOCK: usize = 16 << 20;
 /// The block that opens a section; the same in both byte orders.
 const SECTION: u32 = 0x0a0d_0d0a;
 /// What stands in a section header of the other byte order.
@@ -15,7 +15,7 @@ const BIG_ENDIAN: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
 /// Kinds of pcapng blocks that hold a packet.
 const PACKETS: [u32; 3] = [2, 3, 6];
 /// Interfaces of one section; more are not written by any tool.
-const MOST_INTERFACES: usize = 1 << 16;
+const MAX_INTERFACES: usize = 1 << 16;
 /// Bytes in front of the packet: of an enhanced and of a simple packet block.
 const BEFORE_ENHANCED: usize = 28;
 const BEFORE_SIMPLE: usize = 12;
@@ -65,8 +65,8 @@ struct Interface {
 #[derive(Debug)]
 enum Format {
     Unknown,
-    Old { header: PcapHeader },
-    Ng { big_endian: bool, interfaces: Vec<Interface> },
+    Pcap { header: PcapHeader },
+    PcapNg { big_endian: bool, interfaces: Vec<Interface> },
 }
 
 /// Reads a capture file. Hand in chunks with [`push`](Self::push), take packets with [`packet`](Self::packet) until there is
@@ -162,25 +162,25 @@ impl FileReader {
 
     fn step(&mut self) -> Result<Option<Step>, CaptureError> {
         if let Format::Unknown = self.format {
-            return self.begin();
+            return self.file_header();
         }
         match &self.format {
-            Format::Old { header } => self.old(header),
-            _ => self.block(),
+            Format::Pcap { header } => self.pcap_packet(header),
+            _ => self.pcapng_block(),
         }
     }
 
     /// The beginning of the file.
-    fn begin(&mut self) -> Result<Option<Step>, CaptureError> {
+    fn file_header(&mut self) -> Result<Option<Step>, CaptureError> {
         let rest = &self.buffer[self.start..];
         let Some(magic) = rest.first_chunk::<4>() else { return Ok(None) };
         if u32::from_le_bytes(*magic) == SECTION {
-            self.format = Format::Ng { big_endian: false, interfaces: Vec::new() };
+            self.format = Format::PcapNg { big_endian: false, interfaces: Vec::new() };
             return Ok(Some(Step { length: 0, packet: None }));
         }
         match parse_pcap_header(rest) {
             Ok((_, header)) => {
-                self.format = Format::Old { header };
+                self.format = Format::Pcap { header };
                 Ok(Some(Step { length: 24, packet: None }))
             }
             Err(e) if e.is_incomplete() => Ok(None),
@@ -189,7 +189,7 @@ impl FileReader {
     }
 
     /// A packet of a pcap file.
-    fn old(&self, header: &PcapHeader) -> Result<Option<Step>, CaptureError> {
+    fn pcap_packet(&self, header: &PcapHeader) -> Result<Option<Step>, CaptureError> {
         let before = if header.is_modified_format() { 24 } else { 16 };
         let rest = &self.buffer[self.start..];
         let Some(head) = rest.get(..before) else { return Ok(None) };
@@ -198,7 +198,7 @@ impl FileReader {
             if header.is_bigendian() { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
         };
         let captured = number(8) as usize;
-        if captured > LARGEST {
+        if captured > MAX_BLOCK {
             return Err(self.damaged(format!("a packet of {captured} bytes")));
         }
         if rest.len() < before + captured {
@@ -211,8 +211,8 @@ impl FileReader {
     }
 
     /// A block of a pcapng file.
-    fn block(&mut self) -> Result<Option<Step>, CaptureError> {
-        let Format::Ng { big_endian, .. } = self.format else { return Ok(None) };
+    fn pcapng_block(&mut self) -> Result<Option<Step>, CaptureError> {
+        let Format::PcapNg { big_endian, .. } = self.format else { return Ok(None) };
         let rest = &self.buffer[self.start..];
         let Some([kind @ .., _, _, _, _, _, _, _, _]) = rest.first_chunk::<12>() else { return Ok(None) };
         let kind: [u8; 4] = *kind;
@@ -230,7 +230,7 @@ impl FileReader {
         if length < 12 || !length.is_multiple_of(4) {
             return Err(self.damaged(format!("a block of {length} bytes")));
         }
-        if length > LARGEST {
+        if length > MAX_BLOCK {
             if kind == SECTION || PACKETS.contains(&kind) || kind == 1 {
                 return Err(self.damaged(format!("a block of {length} bytes")));
             }
@@ -258,14 +258,14 @@ impl Format {
         is_big_endian: bool,
         last: Time,
     ) -> Result<Option<(Time, i32, Range<usize>)>, String> {
-        let Format::Ng { big_endian, interfaces } = self else { return Ok(None) };
+        let Format::PcapNg { big_endian, interfaces } = self else { return Ok(None) };
         match block {
             Block::SectionHeader(_) => {
                 *big_endian = is_big_endian;
                 interfaces.clear();
                 Ok(None)
             }
-            Block::InterfaceDescription(_) if interfaces.len() >= MOST_INTERFACES => {
+            Block::InterfaceDescription(_) if interfaces.len() >= MAX_INTERFACES => {
                 Err("too many interfaces".into())
             }
             Block::InterfaceDescription(block) => {

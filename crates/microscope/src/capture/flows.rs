@@ -1,20 +1,20 @@
 //! The connections of a capture: from segments to conversations.
 
 use super::packet::Segment;
-use super::stream::{Piece, Stream};
+use super::stream::{Chunk, Stream};
 use super::{Settings, Summary};
-use crate::conversation::{Connection, Conversation, Event, Notice, Sink, Time, Undecided};
+use crate::conversation::{ClientSide, Connection, Conversation, Event, Notice, Sink, Time};
 use ottla_wire::tables::Direction;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// Connections that are remembered; beyond it the quarter that was silent longest is closed.
-const MOST_FLOWS: usize = 20_000;
+const MAX_FLOWS: usize = 20_000;
 
 /// Both ends, the lower first, so that both directions find the same flow.
 type Pair = (SocketAddr, SocketAddr);
 /// Which end of a pair: 0 or 1.
-type Side = usize;
+type Endpoint = usize;
 
 /// All connections under way.
 #[derive(Debug, Default)]
@@ -30,22 +30,22 @@ struct Flow {
     pair: Pair,
     number: u64,
     streams: [Stream; 2],
-    talk: Talk,
+    state: FlowState,
     last: u64,
 }
 
 #[derive(Debug)]
-enum Talk {
+enum FlowState {
     /// It is not known yet which side is the client.
-    Undecided(Undecided),
+    ClientSide(ClientSide),
     /// The client's side is known.
-    Of(Side, Box<Conversation>),
+    Reading(Endpoint, Box<Conversation>),
     /// Over: what still comes is late.
     Closed,
 }
 
 /// What a flow needs of its surroundings.
-struct Around<'a, 'b> {
+struct FlowContext<'a, 'b> {
     settings: &'a Settings,
     time: Time,
     out: Sink<'b>,
@@ -67,10 +67,10 @@ impl Flows {
         self.tick += 1;
         let side = usize::from(segment.from > segment.to);
         let pair = if side == 0 { (segment.from, segment.to) } else { (segment.to, segment.from) };
-        let mut around = Around { settings, time, out };
+        let mut context = FlowContext { settings, time, out };
         let is_known = match self.flows.get_mut(&pair) {
             Some(flow) if segment.syn && flow.is_reused(side, segment.seq) => {
-                flow.finish(&mut around);
+                flow.finish(&mut context);
                 false
             }
             found => found.is_some(),
@@ -79,41 +79,47 @@ impl Flows {
             if (segment.payload.is_empty() && !segment.syn) || segment.rst {
                 return;
             }
-            self.evict(&mut around);
+            self.evict(&mut context);
             self.count += 1;
             summary.connections += 1;
-            let flow = Flow::new(pair, self.count, side, segment, &mut around);
+            let flow = Flow::new(pair, self.count, side, segment, &mut context);
             self.flows.insert(pair, flow);
         }
         if let Some(flow) = self.flows.get_mut(&pair) {
             flow.last = self.tick;
-            flow.segment(side, segment, &mut around);
+            flow.segment(side, segment, &mut context);
         }
     }
 
     pub(super) fn finish(&mut self, time: Time, settings: &Settings, out: Sink<'_>) {
-        let mut around = Around { settings, time, out };
+        let mut context = FlowContext { settings, time, out };
         let mut flows: Vec<Flow> = std::mem::take(&mut self.flows).into_values().collect();
         flows.sort_by_key(|flow| flow.number);
-        flows.iter_mut().for_each(|flow| flow.finish(&mut around));
+        flows.iter_mut().for_each(|flow| flow.finish(&mut context));
     }
 
-    fn evict(&mut self, around: &mut Around<'_, '_>) {
-        if self.flows.len() < MOST_FLOWS {
+    fn evict(&mut self, context: &mut FlowContext<'_, '_>) {
+        if self.flows.len() < MAX_FLOWS {
             return;
         }
         let mut by_age: Vec<(u64, Pair)> = self.flows.iter().map(|(pair, flow)| (flow.last, *pair)).collect();
         by_age.sort_unstable();
-        for (_, pair) in &by_age[..MOST_FLOWS / 4] {
+        for (_, pair) in &by_age[..MAX_FLOWS / 4] {
             if let Some(mut flow) = self.flows.remove(pair) {
-                flow.finish(around);
+                flow.finish(context);
             }
         }
     }
 }
 
 impl Flow {
-    fn new(pair: Pair, number: u64, side: Side, segment: &Segment<'_>, around: &mut Around<'_, '_>) -> Flow {
+    fn new(
+        pair: Pair,
+        number: u64,
+        side: Endpoint,
+        segment: &Segment<'_>,
+        context: &mut FlowContext<'_, '_>,
+    ) -> Flow {
         let mut streams = [Stream::default(), Stream::default()];
         if let (true, Some(ack)) = (segment.syn, segment.ack) {
             streams[1 - side].start(ack);
@@ -123,32 +129,32 @@ impl Flow {
             (true, None) => Some(side),
             (true, Some(_)) => Some(1 - side),
             _ if pair.0.port() == pair.1.port() => None,
-            _ => around.settings.port.map(by_port),
+            _ => context.settings.port.map(by_port),
         };
-        let talk = Talk::Undecided(Undecided::default());
-        let mut flow = Flow { pair, number, streams, talk, last: 0 };
+        let state = FlowState::ClientSide(ClientSide::default());
+        let mut flow = Flow { pair, number, streams, state, last: 0 };
         if let Some(client) = client {
-            flow.talk = flow.open(client, segment.syn, around);
+            flow.state = flow.open(client, segment.syn, context);
         }
         flow
     }
 
-    fn open(&self, client: Side, from_the_start: bool, around: &mut Around<'_, '_>) -> Talk {
+    fn open(&self, client: Endpoint, from_the_start: bool, context: &mut FlowContext<'_, '_>) -> FlowState {
         let ends = [self.pair.0, self.pair.1];
         let connection = Connection { number: self.number, client: ends[client], server: ends[1 - client] };
-        (around.out)(&connection, around.time, Event::Opened);
-        let conversation = Conversation::new(connection, from_the_start, around.settings.largest_frame);
-        Talk::Of(client, Box::new(conversation))
+        (context.out)(&connection, context.time, Event::Opened);
+        let conversation = Conversation::new(connection, from_the_start, context.settings.largest_frame);
+        FlowState::Reading(client, Box::new(conversation))
     }
 
     /// Whether a SYN opens another connection between the same ports.
-    fn is_reused(&self, side: Side, seq: u32) -> bool {
+    fn is_reused(&self, side: Endpoint, seq: u32) -> bool {
         let begun = self.streams[side].has_begun();
         begun && !self.streams[side].starts_at(seq.wrapping_add(1))
     }
 
-    fn segment(&mut self, side: Side, segment: &Segment<'_>, around: &mut Around<'_, '_>) {
-        if matches!(self.talk, Talk::Closed) {
+    fn segment(&mut self, side: Endpoint, segment: &Segment<'_>, context: &mut FlowContext<'_, '_>) {
+        if matches!(self.state, FlowState::Closed) {
             return;
         }
         let seq = segment.seq.wrapping_add(u32::from(segment.syn));
@@ -159,83 +165,85 @@ impl Flow {
             self.streams[1 - side].acknowledge(ack);
         }
         if segment.rst {
-            return self.finish(around);
+            return self.finish(context);
         }
         if !segment.payload.is_empty() {
-            let Flow { streams, talk, .. } = self;
-            streams[side].push(seq, segment.payload, &mut |piece| talk.piece(side, piece, around));
+            let Flow { streams, state, .. } = self;
+            streams[side].push(seq, segment.payload, &mut |chunk| state.chunk(side, chunk, context));
         }
         if segment.fin {
             let length = segment.payload.len() as u32;
             self.streams[side].ends_at(seq.wrapping_add(length).wrapping_add(segment.cut));
         }
         for side in [0, 1] {
-            let Flow { streams, talk, .. } = self;
-            streams[side].pass(&mut |piece| talk.piece(side, piece, around));
+            let Flow { streams, state, .. } = self;
+            streams[side].pass(&mut |chunk| state.chunk(side, chunk, context));
         }
-        self.decide(false, around);
+        self.decide(false, context);
         if self.streams.iter().all(Stream::is_over) {
-            self.finish(around);
+            self.finish(context);
         }
     }
 
     /// Looks which side is the client, and says all that was kept until then.
-    fn decide(&mut self, now: bool, around: &mut Around<'_, '_>) {
-        let Talk::Undecided(undecided) = &mut self.talk else { return };
-        let (client, is_guess) = match undecided.client(around.settings.largest_frame) {
+    fn decide(&mut self, now: bool, context: &mut FlowContext<'_, '_>) {
+        let FlowState::ClientSide(client_side) = &mut self.state else { return };
+        let (client, is_guess) = match client_side.client(context.settings.largest_frame) {
             Some(client) => (client, false),
-            None if now || undecided.is_full() => {
+            None if now || client_side.is_full() => {
                 (usize::from(self.pair.0.port() < self.pair.1.port()), true)
             }
             None => return,
         };
-        let kept = undecided.take();
+        let kept = client_side.take();
         if kept.is_empty() {
             return;
         }
-        self.talk = self.open(client, false, around);
-        if is_guess && let Talk::Of(_, conversation) = &self.talk {
+        self.state = self.open(client, false, context);
+        if is_guess && let FlowState::Reading(_, conversation) = &self.state {
             let event = Event::Notice(Direction::Request, Notice::Guessed);
-            (around.out)(conversation.connection(), around.time, event);
+            (context.out)(conversation.connection(), context.time, event);
         }
-        let now = around.time;
+        let now = context.time;
         for (side, time, bytes) in kept {
-            around.time = time;
+            context.time = time;
             match bytes {
-                Ok(bytes) => self.talk.piece(side, Piece::Data(&bytes), around),
-                Err(missing) => self.talk.piece(side, Piece::Gap(missing), around),
+                Ok(bytes) => self.state.chunk(side, Chunk::Data(&bytes), context),
+                Err(missing) => self.state.chunk(side, Chunk::Gap(missing), context),
             }
         }
-        around.time = now;
+        context.time = now;
     }
 
-    fn finish(&mut self, around: &mut Around<'_, '_>) {
+    fn finish(&mut self, context: &mut FlowContext<'_, '_>) {
         for side in [0, 1] {
-            let Flow { streams, talk, .. } = self;
-            streams[side].finish(&mut |piece| talk.piece(side, piece, around));
+            let Flow { streams, state, .. } = self;
+            streams[side].finish(&mut |chunk| state.chunk(side, chunk, context));
         }
-        self.decide(true, around);
-        if let Talk::Of(_, conversation) = &mut self.talk {
-            conversation.finish(around.time, around.out);
+        self.decide(true, context);
+        if let FlowState::Reading(_, conversation) = &mut self.state {
+            conversation.finish(context.time, context.out);
         }
-        self.talk = Talk::Closed;
+        self.state = FlowState::Closed;
         // What comes late needs to know where the connection began, and nothing else.
         self.streams.iter_mut().for_each(Stream::forget);
     }
 }
 
-impl Talk {
-    fn piece(&mut self, side: Side, piece: Piece<'_>, around: &mut Around<'_, '_>) {
-        let time = around.time;
-        match (self, piece) {
-            (Talk::Closed, _) => {}
-            (Talk::Undecided(undecided), Piece::Data(data)) => undecided.keep(side, time, Ok(data)),
-            (Talk::Undecided(undecided), Piece::Gap(missing)) => undecided.keep(side, time, Err(missing)),
-            (Talk::Of(client, conversation), piece) => {
+impl FlowState {
+    fn chunk(&mut self, side: Endpoint, chunk: Chunk<'_>, context: &mut FlowContext<'_, '_>) {
+        let time = context.time;
+        match (self, chunk) {
+            (FlowState::Closed, _) => {}
+            (FlowState::ClientSide(client_side), Chunk::Data(data)) => client_side.keep(side, time, Ok(data)),
+            (FlowState::ClientSide(client_side), Chunk::Gap(missing)) => {
+                client_side.keep(side, time, Err(missing))
+            }
+            (FlowState::Reading(client, conversation), chunk) => {
                 let direction = if side == *client { Direction::Request } else { Direction::Response };
-                match piece {
-                    Piece::Data(data) => conversation.data(direction, time, data, around.out),
-                    Piece::Gap(missing) => conversation.gap(direction, time, missing, around.out),
+                match chunk {
+                    Chunk::Data(data) => conversation.data(direction, time, data, context.out),
+                    Chunk::Gap(missing) => conversation.gap(direction, time, missing, context.out),
                 }
             }
         }

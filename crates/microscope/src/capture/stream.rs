@@ -7,17 +7,17 @@
 use std::collections::BTreeMap;
 
 /// The most bytes held behind a hole.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 /// The most pieces held behind a hole.
-const MOST_PIECES: usize = 1 << 14;
+const MAX_CHUNKS: usize = 1 << 14;
 /// Packets of a connection after which an acknowledged hole counts as lost: more than any network reorders.
-const PATIENCE: u32 = 256;
+const MAX_WAIT_PACKETS: u32 = 256;
 /// A segment that far behind is of another time.
-const FAR: u64 = 1 << 30;
+const MAX_DISTANCE: u64 = 1 << 30;
 
 /// What comes out, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum Chunk<'a> {
     /// Bytes.
     Data(&'a [u8]),
     /// So many bytes were never captured.
@@ -88,14 +88,14 @@ impl Stream {
     /// The peer has everything up to that sequence number.
     pub(crate) fn acknowledge(&mut self, seq: u32) {
         if let Some(place) = self.place(seq)
-            && place.saturating_sub(self.next) < FAR
+            && place.saturating_sub(self.next) < MAX_DISTANCE
         {
             self.acknowledged = self.acknowledged.max(place);
         }
     }
 
     /// A segment.
-    pub(crate) fn push(&mut self, seq: u32, data: &[u8], out: &mut dyn FnMut(Piece<'_>)) {
+    pub(crate) fn push(&mut self, seq: u32, data: &[u8], out: &mut dyn FnMut(Chunk<'_>)) {
         self.start(seq);
         let Some(at) = self.place(seq) else { return };
         let end = at.saturating_add(data.len() as u64);
@@ -105,18 +105,18 @@ impl Stream {
         if self.held.is_empty() && at <= self.next {
             let fresh = usize::try_from(self.next - at).unwrap_or(usize::MAX);
             self.next = end;
-            out(Piece::Data(data.get(fresh..).unwrap_or_default()));
+            out(Chunk::Data(data.get(fresh..).unwrap_or_default()));
             return;
         }
         self.hold(at, data);
         self.drain(out);
-        while self.held_bytes > MOST_BYTES || self.held.len() > MOST_PIECES {
+        while self.held_bytes > MAX_BYTES || self.held.len() > MAX_CHUNKS {
             self.give_up(out);
         }
     }
 
     /// A packet of the connection has passed: a hole that the peer does not have is given up in time.
-    pub(crate) fn pass(&mut self, out: &mut dyn FnMut(Piece<'_>)) {
+    pub(crate) fn pass(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
         let Some((&first, _)) = self.held.first_key_value() else {
             self.waited = 0;
             return;
@@ -125,13 +125,13 @@ impl Stream {
             return;
         }
         self.waited += 1;
-        if self.waited > PATIENCE {
+        if self.waited > MAX_WAIT_PACKETS {
             self.give_up(out);
         }
     }
 
     /// Nothing more will come: what is held comes out, with what is missing.
-    pub(crate) fn finish(&mut self, out: &mut dyn FnMut(Piece<'_>)) {
+    pub(crate) fn finish(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
         while !self.held.is_empty() {
             self.give_up(out);
         }
@@ -140,7 +140,7 @@ impl Stream {
         let missing = known.min(self.acknowledged).saturating_sub(self.next);
         if missing > 0 {
             self.next += missing;
-            out(Piece::Gap(missing));
+            out(Chunk::Gap(missing));
         }
     }
 
@@ -164,22 +164,22 @@ impl Stream {
         }
     }
 
-    fn drain(&mut self, out: &mut dyn FnMut(Piece<'_>)) {
+    fn drain(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
         while let Some(first) = self.held.first_entry().filter(|first| *first.key() <= self.next) {
             let data = first.remove();
             self.held_bytes -= data.len();
             self.next += data.len() as u64;
             self.waited = 0;
-            out(Piece::Data(&data));
+            out(Chunk::Data(&data));
         }
     }
 
-    fn give_up(&mut self, out: &mut dyn FnMut(Piece<'_>)) {
+    fn give_up(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
         let Some((&first, _)) = self.held.first_key_value() else { return };
         let missing = first.saturating_sub(self.next);
         self.next = first;
         self.waited = 0;
-        out(Piece::Gap(missing));
+        out(Chunk::Gap(missing));
         self.drain(out);
     }
 }
@@ -193,10 +193,10 @@ mod tests {
     struct Out(Vec<u8>, u64);
 
     impl Out {
-        fn take(&mut self, piece: Piece<'_>) {
-            match piece {
-                Piece::Data(data) => self.0.extend_from_slice(data),
-                Piece::Gap(missing) => self.1 += missing,
+        fn take(&mut self, chunk: Chunk<'_>) {
+            match chunk {
+                Chunk::Data(data) => self.0.extend_from_slice(data),
+                Chunk::Gap(missing) => self.1 += missing,
             }
         }
     }
@@ -205,7 +205,7 @@ mod tests {
         let (mut stream, mut out) = (Stream::default(), Out::default());
         stream.start(base);
         for (at, data) in pieces {
-            stream.push(base.wrapping_add(*at), data, &mut |piece| out.take(piece));
+            stream.push(base.wrapping_add(*at), data, &mut |chunk| out.take(chunk));
         }
         (out, stream)
     }
@@ -220,20 +220,20 @@ mod tests {
     fn a_hole_that_stays_is_said_with_its_size() {
         let (mut out, mut stream) = pushed(7, &[(0, b"ab"), (5, b"fg")]);
         assert_eq!((&out.0[..], out.1), (&b"ab"[..], 0));
-        stream.finish(&mut |piece| out.take(piece));
+        stream.finish(&mut |chunk| out.take(chunk));
         assert_eq!((&out.0[..], out.1), (&b"abfg"[..], 3));
     }
 
     #[test]
     fn an_acknowledged_hole_is_given_up_in_time() {
         let (mut out, mut stream) = pushed(7, &[(0, b"ab"), (5, b"fg")]);
-        for _ in 0..2 * PATIENCE {
-            stream.pass(&mut |piece| out.take(piece));
+        for _ in 0..2 * MAX_WAIT_PACKETS {
+            stream.pass(&mut |chunk| out.take(chunk));
         }
         assert_eq!(out.1, 0);
         stream.acknowledge(14);
-        for _ in 0..=PATIENCE {
-            stream.pass(&mut |piece| out.take(piece));
+        for _ in 0..=MAX_WAIT_PACKETS {
+            stream.pass(&mut |chunk| out.take(chunk));
         }
         assert_eq!((&out.0[..], out.1), (&b"abfg"[..], 3));
     }
@@ -244,14 +244,14 @@ mod tests {
         stream.start(0);
         let data = [1; 1 << 16];
         for number in 0..1_000_u32 {
-            stream.push(1 + number * (1 << 16), &data, &mut |piece| out.take(piece));
-            assert!(stream.held_bytes <= MOST_BYTES);
+            stream.push(1 + number * (1 << 16), &data, &mut |chunk| out.take(chunk));
+            assert!(stream.held_bytes <= MAX_BYTES);
         }
         let mut stream = Stream::default();
         stream.start(0);
         for number in 0..100_000_u32 {
-            stream.push(1 + 2 * number, &[1], &mut |piece| out.take(piece));
-            assert!(stream.held.len() <= MOST_PIECES);
+            stream.push(1 + 2 * number, &[1], &mut |chunk| out.take(chunk));
+            assert!(stream.held.len() <= MAX_CHUNKS);
         }
     }
 

@@ -1,4 +1,4 @@
-//! A capture file made of conversations that were never captured: packets with all they need are put around their bytes, so
+//! A capture file made of conversations that were never captured: packets with all they need are put context their bytes, so
 //! that every tool reads them as TCP.
 
 use crate::conversation::{Connection, Time};

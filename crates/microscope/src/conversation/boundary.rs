@@ -11,11 +11,11 @@ const REQUEST_HEAD: usize = 14;
 /// The bytes of a response that tell: size and correlation id.
 const RESPONSE_HEAD: usize = 8;
 /// Versions of ApiVersions above the known ones that are believed.
-const FUTURE: i16 = 16;
+const MAX_NEWER_VERSIONS: i16 = 16;
 /// Places that may turn out to be the beginning of a frame once more of it is there.
-const MOST_OPEN: usize = 32;
+const MAX_CANDIDATES: usize = 32;
 /// The longest client id that is believed.
-const LONGEST_ID: usize = 1_024;
+const MAX_CLIENT_ID: usize = 1_024;
 
 /// Whether this looks like the beginning of TLS: the head of a record of any version.
 pub(super) fn is_tls(data: &[u8]) -> bool {
@@ -37,7 +37,7 @@ fn request_size(data: &[u8], limit: usize) -> Option<usize> {
     let [k0, k1, v0, v1, _, _, _, _, l0, l1] = *data.get(SIZE..)?.first_chunk::<10>()?;
     let (key, version) = (ApiKey(i16::from_be_bytes([k0, k1])), i16::from_be_bytes([v0, v1]));
     let versions = key.info()?.request_versions;
-    let future = if key == ApiKey::API_VERSIONS { FUTURE } else { 0 };
+    let future = if key == ApiKey::API_VERSIONS { MAX_NEWER_VERSIONS } else { 0 };
     if versions.is_empty() || version < versions.min || version > versions.max + future {
         return None;
     }
@@ -46,7 +46,7 @@ fn request_size(data: &[u8], limit: usize) -> Option<usize> {
     };
     let there = data.get(REQUEST_HEAD..).unwrap_or_default();
     let id = there.get(..length).unwrap_or(there);
-    let fits = length <= LONGEST_ID && REQUEST_HEAD + length <= size;
+    let fits = length <= MAX_CLIENT_ID && REQUEST_HEAD + length <= size;
     (fits && id.iter().all(|byte| !byte.is_ascii_control())).then_some(size)
 }
 
@@ -69,10 +69,10 @@ fn is_response(whole: &Bytes, head: &Head) -> bool {
     if !head.is_known() || response_header_version(head.key, head.version).is_none() {
         return true;
     }
-    let told = |version| {
+    let on_event = |version| {
         explain::response(TableSet::built_in(), head.key, version, whole, &shallow()).faults().is_empty()
     };
-    told(head.version) || (head.key == ApiKey::API_VERSIONS && told(0))
+    on_event(head.version) || (head.key == ApiKey::API_VERSIONS && on_event(0))
 }
 
 fn shallow() -> Options {
@@ -80,31 +80,31 @@ fn shallow() -> Options {
 }
 
 /// What is looked for.
-pub(super) enum Wanted<'a> {
+pub(super) enum Target<'a> {
     Request,
     /// A response to one of these.
     Response(&'a dyn Fn(i32) -> Option<Head>),
 }
 
-impl Wanted<'_> {
+impl Target<'_> {
     fn head(&self) -> usize {
         match self {
-            Wanted::Request => REQUEST_HEAD,
-            Wanted::Response(_) => RESPONSE_HEAD,
+            Target::Request => REQUEST_HEAD,
+            Target::Response(_) => RESPONSE_HEAD,
         }
     }
 
     /// The size of the frame that may begin here, and for responses the head of what it answers.
     fn candidate(&self, data: &[u8], limit: usize) -> Option<(usize, Option<Head>)> {
         match self {
-            Wanted::Request => Some((request_size(data, limit)?, None)),
-            Wanted::Response(asked) => {
+            Target::Request => Some((request_size(data, limit)?, None)),
+            Target::Response(pending) => {
                 let size = size(data)??;
                 if size > limit || size < RESPONSE_HEAD {
                     return None;
                 }
                 let id = data.get(SIZE..)?.first_chunk()?;
-                Some((size, Some(asked(i32::from_be_bytes(*id))?)))
+                Some((size, Some(pending(i32::from_be_bytes(*id))?)))
             }
         }
     }
@@ -126,10 +126,10 @@ impl Search {
     }
 
     /// Looks at what is new in the buffer. Where a frame begins for sure, that place comes back.
-    pub(super) fn look(&mut self, buffer: &BytesMut, wanted: &Wanted<'_>, limit: usize) -> Option<usize> {
+    pub(super) fn look(&mut self, buffer: &BytesMut, target: &Target<'_>, limit: usize) -> Option<usize> {
         let sure = |at: usize| -> Option<bool> {
             let data = buffer.get(at..)?;
-            let (size, head) = wanted.candidate(data, limit)?;
+            let (size, head) = target.candidate(data, limit)?;
             let Some(whole) = data.get(..size) else { return Some(false) };
             let whole = Bytes::copy_from_slice(whole);
             let is_one = head.map_or_else(|| is_request(&whole), |head| is_response(&whole, &head));
@@ -146,12 +146,12 @@ impl Search {
         if found.is_some() {
             return found;
         }
-        while self.scanned + wanted.head() <= buffer.len() {
+        while self.scanned + target.head() <= buffer.len() {
             let at = self.scanned;
             self.scanned += 1;
             match sure(at) {
                 Some(true) => return Some(at),
-                Some(false) if self.open.len() < MOST_OPEN => self.open.push(at),
+                Some(false) if self.open.len() < MAX_CANDIDATES => self.open.push(at),
                 _ => {}
             }
         }
@@ -159,12 +159,12 @@ impl Search {
     }
 
     /// The earliest place where a frame may begin that is not whole yet.
-    pub(super) fn likely(&self) -> Option<usize> {
+    pub(super) fn earliest_candidate(&self) -> Option<usize> {
         self.open.iter().min().copied()
     }
 
-    /// Everything is to be looked at again: what is wanted has changed.
-    pub(super) fn again(&mut self) {
+    /// Everything is to be looked at again: what is target has changed.
+    pub(super) fn restart(&mut self) {
         self.scanned = 0;
         self.open.clear();
     }
@@ -174,6 +174,6 @@ impl Search {
         let scanned = self.scanned.min(buffer.len());
         bytes::Buf::advance(buffer, scanned);
         self.skipped += scanned as u64;
-        self.again();
+        self.restart();
     }
 }

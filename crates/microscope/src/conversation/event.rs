@@ -1,7 +1,7 @@
 //! What a conversation tells.
 
 use bytes::Bytes;
-use ottla_wire::explain::{self, Explained, Options};
+use ottla_wire::explain::{self, Explanation, Options};
 use ottla_wire::frame::read_request_header;
 use ottla_wire::messages::MetadataResponse;
 use ottla_wire::tables::{Direction, TableSet};
@@ -114,7 +114,7 @@ pub struct Frame {
 
 impl Frame {
     /// The tree of the frame; `None` for tokens, orphans and what no schema has.
-    pub fn explain(&self, tables: &'static TableSet, options: &Options) -> Option<Explained> {
+    pub fn explain(&self, tables: &'static TableSet, options: &Options) -> Option<Explanation> {
         let head = self.head.as_ref().filter(|_| self.kind == Kind::Message)?;
         Some(match self.direction {
             Direction::Request => explain::request(tables, &self.bytes, options),
@@ -181,7 +181,7 @@ impl fmt::Display for Notice {
         match self {
             Notice::Tls => f.write_str("TLS: encrypted, left alone"),
             Notice::NotKafka => f.write_str("nothing that looks like Kafka: left alone"),
-            Notice::Guessed => f.write_str("client and server told apart by their ports alone"),
+            Notice::Guessed => f.write_str("client and server on_event apart by their ports alone"),
             Notice::Lost { bytes } => write!(f, "{bytes} bytes missing from the capture"),
             Notice::Skipped { bytes, found: true } => {
                 write!(f, "{bytes} bytes skipped up to the beginning of a frame")
@@ -208,7 +208,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// What is told about a connection.
+/// What is on_event about a connection.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// It is seen for the first time.
@@ -228,7 +228,7 @@ pub struct Topics {
 }
 
 impl Topics {
-    const MOST: usize = 100_000;
+    const MAX: usize = 100_000;
 
     /// The name of a topic, if it was seen.
     pub fn name(&self, id: Uuid) -> Option<&str> {
@@ -254,7 +254,7 @@ impl Topics {
         let mut is_new = false;
         for topic in metadata.topics.iter().filter(|topic| topic.topic_id != Uuid::default()) {
             let Some(name) = topic.name.as_ref().map(|name| name.as_str()) else { continue };
-            if self.names.len() < Self::MOST && self.name(topic.topic_id) != Some(name) {
+            if self.names.len() < Self::MAX && self.name(topic.topic_id) != Some(name) {
                 self.names.insert(topic.topic_id, name.to_owned());
                 is_new = true;
             }

@@ -1,7 +1,7 @@
 //! From bytes to JSON.
 
+use super::batches::explain_batches;
 use super::encode::is_default;
-use super::opened::opened;
 use super::{UNKNOWN_TAGS, is_compact, json_name};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -39,10 +39,10 @@ struct Decoder {
     options: Options,
 }
 
-type Read<T = Value> = Result<T, DecodeError>;
+type DecodeResult<T = Value> = Result<T, DecodeError>;
 
 impl Decoder {
-    fn structure(&self, r: &mut Reader, table: &'static StructTable) -> Read {
+    fn structure(&self, r: &mut Reader, table: &'static StructTable) -> DecodeResult {
         let mut object = Map::new();
         for field in table.plain(self.version) {
             self.field(r, field, &mut object, false)?;
@@ -58,7 +58,7 @@ impl Decoder {
         r: &mut Reader,
         table: &'static StructTable,
         object: &mut Map<String, Value>,
-    ) -> Read<()> {
+    ) -> DecodeResult<()> {
         let at = At(self.table.name, "tagged fields");
         let mut tags = r.tags(&at)?;
         let mut unknown = Vec::new();
@@ -92,7 +92,7 @@ impl Decoder {
         field: &'static FieldTable,
         object: &mut Map<String, Value>,
         tagged: bool,
-    ) -> Read<()> {
+    ) -> DecodeResult<()> {
         let at = At(self.table.name, field.name);
         let compact = is_compact(self.table, field, self.version, tagged);
         let nullable = field.nullable.contains(self.version);
@@ -118,7 +118,7 @@ impl Decoder {
                     if nullable { r.records_or_null(compact, &at)? } else { Some(r.records(compact, &at)?) };
                 let bytes = records.map(|records| records.to_bytes());
                 if let Some(bytes) = bytes.as_ref().filter(|_| self.options.opened) {
-                    object.insert(format!("_{name}"), opened(bytes));
+                    object.insert(format!("_{name}"), explain_batches(bytes));
                 }
                 bytes.map_or(Value::Null, |bytes| STANDARD.encode(bytes).into())
             }
@@ -133,7 +133,7 @@ impl Decoder {
         r: &mut Reader,
         (field, ty): (&'static FieldTable, Type),
         (compact, nullable): (bool, bool),
-    ) -> Read {
+    ) -> DecodeResult {
         let at = At(self.table.name, field.name);
         // Every element takes a byte or more, so a count is never above what is left.
         let count =
@@ -149,7 +149,7 @@ impl Decoder {
         Ok(Value::Array(elements))
     }
 
-    fn value(&self, r: &mut Reader, (field, ty): (&'static FieldTable, Type), compact: bool) -> Read {
+    fn value(&self, r: &mut Reader, (field, ty): (&'static FieldTable, Type), compact: bool) -> DecodeResult {
         let at = At(self.table.name, field.name);
         Ok(match ty {
             Type::Bool => r.bool(&at)?.into(),

@@ -25,7 +25,7 @@ impl JsonError {
     }
 }
 
-type Done<T = ()> = Result<T, JsonError>;
+type EncodeResult<T = ()> = Result<T, JsonError>;
 
 /// Writes a message without size and header.
 ///
@@ -50,7 +50,7 @@ struct Encoder {
 
 /// How a value is written.
 #[derive(Clone, Copy)]
-struct Form {
+struct Encoding {
     compact: bool,
     nullable: bool,
     tagged: bool,
@@ -65,12 +65,12 @@ impl Encoder {
         self.error(format!("{found} is not {what}"))
     }
 
-    fn written(&self, outcome: Result<(), EncodeError>) -> Done {
+    fn written(&self, outcome: Result<(), EncodeError>) -> EncodeResult {
         outcome.map_err(|why| self.error(why.problem().to_string()))
     }
 
     /// Runs `work` one step further in.
-    fn at<T>(&mut self, step: &str, work: impl FnOnce(&mut Encoder) -> Done<T>) -> Done<T> {
+    fn at<T>(&mut self, step: &str, work: impl FnOnce(&mut Encoder) -> EncodeResult<T>) -> EncodeResult<T> {
         let length = self.path.len();
         if length > 0 && !step.starts_with('[') {
             self.path.push('.');
@@ -81,7 +81,7 @@ impl Encoder {
         outcome
     }
 
-    fn structure(&mut self, w: &mut Writer, table: &'static StructTable, json: &Value) -> Done {
+    fn structure(&mut self, w: &mut Writer, table: &'static StructTable, json: &Value) -> EncodeResult {
         let Value::Object(object) = json else {
             return Err(self.expected(&format!("an object with the fields of {}", table.name), json));
         };
@@ -91,7 +91,7 @@ impl Encoder {
             let name = json_name(field.name);
             let value = object.get(&name).or_else(|| object.get(field.name));
             if field.is_plain(self.version) {
-                let form = Form {
+                let form = Encoding {
                     compact: is_compact(self.table, field, self.version, false),
                     nullable: field.nullable.contains(self.version),
                     tagged: false,
@@ -112,7 +112,7 @@ impl Encoder {
         self.section(w, tagged, unknown)
     }
 
-    fn check_names(&self, table: &StructTable, object: &Map<String, Value>) -> Done {
+    fn check_names(&self, table: &StructTable, object: &Map<String, Value>) -> EncodeResult {
         let known = |key: &str| table.fields.iter().any(|f| f.name == key || json_name(f.name) == key);
         match object.keys().find(|key| !key.starts_with('_') && !known(key)) {
             None => Ok(()),
@@ -125,17 +125,26 @@ impl Encoder {
     }
 
     /// The bytes of a tagged field, unless it is at its default.
-    fn tagged(&mut self, field: &'static FieldTable, value: Option<&Value>) -> Done<Option<(u32, Bytes)>> {
+    fn tagged(
+        &mut self,
+        field: &'static FieldTable,
+        value: Option<&Value>,
+    ) -> EncodeResult<Option<(u32, Bytes)>> {
         let (Some(value), Some(tag)) = (value.filter(|value| !is_default(field, value)), field.tag) else {
             return Ok(None);
         };
         let mut w = Writer::new();
         let nullable = field.nullable.contains(self.version);
-        self.field(&mut w, field, Some(value), Form { compact: true, nullable, tagged: true })?;
+        self.field(&mut w, field, Some(value), Encoding { compact: true, nullable, tagged: true })?;
         Ok(Some((tag, w.into_bytes())))
     }
 
-    fn section(&mut self, w: &mut Writer, mut tagged: Vec<(u32, Bytes)>, unknown: Vec<(u32, Bytes)>) -> Done {
+    fn section(
+        &mut self,
+        w: &mut Writer,
+        mut tagged: Vec<(u32, Bytes)>,
+        unknown: Vec<(u32, Bytes)>,
+    ) -> EncodeResult {
         if !self.table.flexible.contains(self.version) {
             let problem = format!("version {} has no tagged fields", self.version);
             return if unknown.is_empty() { Ok(()) } else { Err(self.error(problem)) };
@@ -155,7 +164,7 @@ impl Encoder {
     }
 
     /// The tagged fields that the schema must not know, in any version: readers would take them for its own.
-    fn unknown(&mut self, table: &StructTable, list: &Value) -> Done<Vec<(u32, Bytes)>> {
+    fn unknown(&mut self, table: &StructTable, list: &Value) -> EncodeResult<Vec<(u32, Bytes)>> {
         self.at(UNKNOWN_TAGS, |inner| {
             let Value::Array(list) = list else { return Err(inner.expected("a list of tags", list)) };
             let one = |entry: &Value| {
@@ -181,8 +190,8 @@ impl Encoder {
         w: &mut Writer,
         field: &'static FieldTable,
         json: Option<&Value>,
-        form: Form,
-    ) -> Done {
+        form: Encoding,
+    ) -> EncodeResult {
         let implied;
         let json = match json {
             Some(json) => json,
@@ -202,19 +211,19 @@ impl Encoder {
             return Ok(());
         }
         match field.ty {
-            Type::Struct(table) => self.maybe_struct(w, table, json, form),
+            Type::Struct(table) => self.optional_struct(w, table, json, form),
             Type::Array(element) => self.array(w, field, (*element, json), form),
             ty => self.value(w, field, (ty, json), form),
         }
     }
 
-    fn maybe_struct(
+    fn optional_struct(
         &mut self,
         w: &mut Writer,
         table: &'static StructTable,
         json: &Value,
-        form: Form,
-    ) -> Done {
+        form: Encoding,
+    ) -> EncodeResult {
         if form.nullable {
             let present = !json.is_null();
             if form.tagged {
@@ -234,8 +243,8 @@ impl Encoder {
         w: &mut Writer,
         field: &'static FieldTable,
         (ty, json): (Type, &Value),
-        form: Form,
-    ) -> Done {
+        form: Encoding,
+    ) -> EncodeResult {
         let Value::Array(elements) = json else { return Err(self.expected("a list", json)) };
         let at = At(self.table.name, field.name);
         let outcome = w.count(form.compact, elements.len(), &at);
@@ -257,8 +266,8 @@ impl Encoder {
         w: &mut Writer,
         field: &'static FieldTable,
         (ty, json): (Type, &Value),
-        form: Form,
-    ) -> Done {
+        form: Encoding,
+    ) -> EncodeResult {
         let at = At(self.table.name, field.name);
         match ty {
             Type::Bool => w.bool(json.as_bool().ok_or_else(|| self.expected("true or false", json))?),
@@ -289,7 +298,7 @@ impl Encoder {
         Ok(())
     }
 
-    fn int<T: TryFrom<i64>>(&self, json: &Value, name: &str) -> Done<T> {
+    fn int<T: TryFrom<i64>>(&self, json: &Value, name: &str) -> EncodeResult<T> {
         let Some(value) = json.as_i64() else {
             let what = format!("a whole number of {name}");
             return Err(self.expected(&what, json));

@@ -26,14 +26,14 @@ pub fn decode_request(set: &TableSet, frame: &Bytes, options: Options) -> Result
     let info =
         info.ok_or_else(|| DecodeError::new(&at("RequestApiKey"), SIZE, DecodeProblem::UnknownApi(key.0)))?;
     let header = info.request_header_version(version);
-    let mut shown = json!({
+    let mut json = json!({
         "apiKey": key.0, "api": info.name, "version": version, "correlationId": correlation_id,
     });
     if header >= 1 {
         let client_id = r.text_or_null(false, &at("ClientId"))?;
-        shown["clientId"] = client_id.map_or(Value::Null, |text| text.as_str().into());
+        json["clientId"] = client_id.map_or(Value::Null, |text| text.as_str().into());
     }
-    finish(&mut r, shown, (info, Direction::Request, version), (header >= 2, options))
+    finish(&mut r, json, (info, Direction::Request, version), (header >= 2, options))
 }
 
 /// Reads the response to a request of that API and version, its size included: `apiKey`, `api`, `version`, `correlationId`, and
@@ -51,16 +51,16 @@ pub fn decode_response(
     let mut r = Reader::new(frame.clone());
     r.i32(&at("Size"))?;
     let correlation_id = r.i32(&at("CorrelationId"))?;
-    let shown = json!({
+    let json = json!({
         "apiKey": info.key.0, "api": info.name, "version": version, "correlationId": correlation_id,
     });
     let flexible = info.response_header_version(version) >= 1;
-    finish(&mut r, shown, (info, Direction::Response, version), (flexible, options))
+    finish(&mut r, json, (info, Direction::Response, version), (flexible, options))
 }
 
 fn finish(
     r: &mut Reader,
-    mut shown: Value,
+    mut json: Value,
     (info, direction, version): (&ApiInfo, Direction, i16),
     (flexible, options): (bool, Options),
 ) -> Result<Value, DecodeError> {
@@ -68,7 +68,7 @@ fn finish(
         let mut tags = ottla_wire::Tags::default();
         r.unknown_tags(&mut tags, &At("header", "tagged fields"))?;
         if !tags.is_empty() {
-            shown[super::UNKNOWN_TAGS] = tags.iter().map(tag).collect();
+            json[super::UNKNOWN_TAGS] = tags.iter().map(tag).collect();
         }
     }
     let table = match direction {
@@ -79,11 +79,11 @@ fn finish(
         let problem = DecodeProblem::Version { version, valid: info.request_versions };
         return Err(DecodeError::new(&At(info.name, ""), r.offset(), problem));
     };
-    shown["body"] = decode(table, version, r, options)?;
+    json["body"] = decode(table, version, r, options)?;
     match r.remaining() {
-        0 => Ok(shown),
+        0 => Ok(json),
         left => {
-            let problem = DecodeProblem::Left(left as u64);
+            let problem = DecodeProblem::TrailingBytes(left as u64);
             Err(DecodeError::new(&At(table.name, "end"), r.offset(), problem))
         }
     }

@@ -7,7 +7,7 @@
 )]
 
 use crate::support::{connection, pong, request};
-use ottla_microscope::capture::{PcapngWriter, Reading, Settings};
+use ottla_microscope::capture::{CaptureReader, PcapngWriter, Settings};
 use ottla_microscope::conversation::{Event, Time};
 use ottla_wire::Text;
 use ottla_wire::messages::HeartbeatRequest;
@@ -34,7 +34,7 @@ fn speed_of_a_200_mib_capture() {
         let mut read = 0;
         each(&path, &mut |chunk| read += chunk.iter().step_by(64).map(|b| usize::from(*b)).sum::<usize>());
         let plain = started.elapsed().as_secs_f64();
-        let (mut reading, mut frames, mut bytes) = (Reading::new(Settings::default()), 0, 0);
+        let (mut reading, mut frames, mut bytes) = (CaptureReader::new(Settings::default()), 0, 0);
         let mut sink = |_: &_, _: &_, _, event| {
             if let Event::Frame(frame) = event {
                 frames += 1;

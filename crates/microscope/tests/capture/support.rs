@@ -1,7 +1,7 @@
 //! Frames, packets and captures to test with.
 
 use bytes::Bytes;
-use ottla_microscope::capture::{CaptureError, PcapngWriter, Reading, Settings, Summary};
+use ottla_microscope::capture::{CaptureError, CaptureReader, PcapngWriter, Settings, Summary};
 use ottla_microscope::conversation::{Connection, Event, Frame, Notice, Time};
 use ottla_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 use ottla_wire::tables::Direction;
@@ -83,7 +83,7 @@ impl Told {
 
 pub(crate) fn read_with(settings: Settings, file: &[u8], chunk: usize) -> Told {
     let mut told = Told::default();
-    let mut reading = Reading::new(settings);
+    let mut reading = CaptureReader::new(settings);
     let mut events = Vec::new();
     let mut sink = |_: &_, connection: &Connection, time, event| events.push((*connection, time, event));
     let pushed = file.chunks(chunk).try_for_each(|chunk| reading.push(chunk, &mut sink));

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use capture::CaptureInput;
 use clap::Args;
-use ottla_microscope::capture::{Reading, Settings};
+use ottla_microscope::capture::{CaptureReader, Settings};
 use ottla_microscope::input::{bytes_of, hex};
 use ottla_microscope::names::Subject;
 use ottla_microscope::page::{self, highest_version};
 use ottla_microscope::schemas::Schemas;
 use ottla_microscope::stream::{Assume, Frames};
 use ottla_microscope::{json, page_json};
-use ottla_wire::explain::{Explained, Fault, Options, message};
+use ottla_wire::explain::{Explanation, Fault, Options, message};
 use ottla_wire::tables::{Direction, MessageTable};
 use ottla_wire::{ApiInfo, ApiKey, Reader};
 use serde_json::{Map, Value};
@@ -120,7 +120,7 @@ impl Decode {
             return Err(Failure::new("--api cannot be used with a capture file, whose frames are known")
                 .remedy("Leave out --api; --filter api=NAME shows only one API."));
         }
-        let reading = Reading::new(Settings { port: self.port, ..Settings::default() });
+        let reading = CaptureReader::new(Settings { port: self.port, ..Settings::default() });
         let shown = CaptureInput {
             schemas,
             filters: Filters::new(self.filter.clone()),
@@ -249,7 +249,7 @@ fn table_of(api: &ApiInfo, direction: Direction) -> (Option<&'static MessageTabl
     }
 }
 
-fn print_faults(explained: &Explained, out: &mut Out) -> Result<(), Failure> {
+fn print_faults(explained: &Explanation, out: &mut Out) -> Result<(), Failure> {
     for fault in explained.faults() {
         out.line(format!("fault: {fault}"))?;
     }
@@ -262,7 +262,7 @@ fn described(
     direction: Direction,
     api: Option<(ApiKey, i16)>,
     bytes: &Bytes,
-    explained: Option<&Explained>,
+    explained: Option<&Explanation>,
 ) -> Map<String, Value> {
     let (tables, options) = (schemas.tables(), json::Options { opened: true });
     let read = match (direction, api) {
@@ -277,7 +277,7 @@ fn described(
     match (read, explained) {
         (Some(Value::Object(read)), explained) => {
             shown.extend(read);
-            if let Some(found) = explained.map(Explained::faults).filter(|found| !found.is_empty()) {
+            if let Some(found) = explained.map(Explanation::faults).filter(|found| !found.is_empty()) {
                 shown.insert("faults".to_owned(), faults(found));
             }
         }
@@ -288,7 +288,7 @@ fn described(
 }
 
 /// Faults and tree of bytes that cannot be decoded as a message.
-fn faulty(explained: &Explained) -> Map<String, Value> {
+fn faulty(explained: &Explanation) -> Map<String, Value> {
     let mut shown = Map::new();
     if let Some(head) = explained.head() {
         shown.insert("apiKey".to_owned(), head.key.0.into());

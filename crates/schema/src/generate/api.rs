@@ -1,6 +1,6 @@
 //! The list of APIs, and the dispatch that tests use.
 
-use super::{names, put, range};
+use super::{names, push_line, range};
 use crate::model::Kind;
 use crate::resolve::Message;
 
@@ -8,47 +8,47 @@ pub(crate) fn emit(out: &mut String, messages: &[Message]) {
     let mut requests: Vec<_> =
         messages.iter().filter(|m| m.kind == Kind::Request).filter_map(|m| Some((m.api_key?, m))).collect();
     requests.sort_by_key(|(key, _)| *key);
-    put!(out, "impl ApiKey {{");
+    push_line!(out, "impl ApiKey {{");
     for (key, request) in &requests {
         let api = names::api(&request.name);
-        put!(out, "#[doc = {:?}]", format!("{api}, versions {}.", request.valid));
-        put!(out, "pub const {}: ApiKey = ApiKey({key});", names::shout(api));
+        push_line!(out, "#[doc = {:?}]", format!("{api}, versions {}.", request.valid));
+        push_line!(out, "pub const {}: ApiKey = ApiKey({key});", names::screaming_snake(api));
     }
-    put!(out, "}}");
-    put!(out, "/// Every API there is or was, by ascending number.");
-    put!(out, "pub static API_TABLE: &[ApiInfo] = &[");
+    push_line!(out, "}}");
+    push_line!(out, "/// Every API there is or was, by ascending number.");
+    push_line!(out, "pub static API_TABLE: &[ApiInfo] = &[");
     for (key, request) in &requests {
         let api = names::api(&request.name);
         let response =
             messages.iter().find(|m| m.kind == Kind::Response && m.api_key == Some(*key)).unwrap_or(request);
-        put!(out, "ApiInfo {{ key: ApiKey({key}), name: {api:?},");
-        put!(
+        push_line!(out, "ApiInfo {{ key: ApiKey({key}), name: {api:?},");
+        push_line!(
             out,
             "request_versions: {}, response_versions: {},",
             range(request.valid),
             range(response.valid)
         );
-        put!(
+        push_line!(
             out,
             "request_flexible: {}, response_flexible: {},",
             range(request.flexible),
             range(response.flexible)
         );
-        put!(
+        push_line!(
             out,
             "listeners: &{:?}, latest_version_unstable: {},",
             request.listeners,
             request.latest_version_unstable
         );
-        put!(out, "request: {}, response: {} }},", table(request), table(response));
+        push_line!(out, "request: {}, response: {} }},", table(request), table(response));
     }
-    put!(out, "];");
-    put!(out, "/// The tables of every message that has a valid version.");
-    put!(out, "pub static MESSAGE_TABLES: &[&tables::MessageTable] = &[");
+    push_line!(out, "];");
+    push_line!(out, "/// The tables of every message that has a valid version.");
+    push_line!(out, "pub static MESSAGE_TABLES: &[&tables::MessageTable] = &[");
     for message in messages.iter().filter(|message| !message.structs.is_empty()) {
-        put!(out, "&{}::TABLE,", names::snake(&message.name));
+        push_line!(out, "&{}::TABLE,", names::snake(&message.name));
     }
-    put!(out, "];");
+    push_line!(out, "];");
 }
 
 fn table(message: &Message) -> String {
@@ -60,15 +60,20 @@ fn table(message: &Message) -> String {
 
 pub(crate) fn dispatch(messages: &[Message]) -> String {
     let mut out = String::new();
-    put!(out, "/// Decodes the message of that name and encodes it again.");
-    put!(
+    push_line!(out, "/// Decodes the message of that name and encodes it again.");
+    push_line!(
         out,
         "pub(crate) fn recode(name: &str, version: i16, r: &mut Reader, w: &mut Writer) -> Result<String, String> {{"
     );
-    put!(out, "match name {{");
+    push_line!(out, "match name {{");
     for message in messages.iter().filter(|message| super::has_code(message)) {
-        put!(out, "{:?} => typed::<ottla_wire::messages::{}>(version, r, w),", message.name, message.name);
+        push_line!(
+            out,
+            "{:?} => typed::<ottla_wire::messages::{}>(version, r, w),",
+            message.name,
+            message.name
+        );
     }
-    put!(out, "_ => Err(format!(\"no message {{name}}\")) }} }}");
+    push_line!(out, "_ => Err(format!(\"no message {{name}}\")) }} }}");
     out
 }

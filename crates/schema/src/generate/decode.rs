@@ -1,18 +1,18 @@
 //! Frame to struct: each field is read into its place in a struct of defaults, see the wire crate's `input` for why.
 
-use super::{Site, Test, has_word, is_number, parameter, put, scalar};
+use super::{FieldSite, VersionTest, has_word, is_number, parameter, push_line, scalar};
 use crate::model::{FieldType, Versions};
 use crate::resolve::{Message, Struct};
 
 pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
     let mut body = String::new();
-    let flex = Test::of(message.flexible, item.versions);
-    let sites: Vec<_> = item.members.iter().map(|member| Site { message, item, member }).collect();
+    let flex = VersionTest::of(message.flexible, item.versions);
+    let sites: Vec<_> = item.members.iter().map(|member| FieldSite { message, item, member }).collect();
     for site in &sites {
         place(&mut body, site);
     }
     let whole = format!("&At({:?}, \"tagged fields\")", message.name);
-    if flex != Test::Never {
+    if flex != VersionTest::Never {
         let tagged: Vec<_> = sites.iter().filter(|site| !site.member.tagged.is_empty()).collect();
         let section = if tagged.is_empty() {
             format!("r.unknown_tags(&mut self.unknown_tags, {whole})?;")
@@ -20,49 +20,51 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
             known_tags(&tagged, &whole)
         };
         match &flex {
-            Test::When(_) => put!(body, "if flex {{ {section} }}"),
-            _ => put!(body, "{section}"),
+            VersionTest::When(_) => push_line!(body, "if flex {{ {section} }}"),
+            _ => push_line!(body, "{section}"),
         }
     }
     let body = flex_line(&flex, &body) + &body + "Ok(())\n";
-    put!(out, "/// Reads into `self`, which holds the defaults.");
-    put!(
+    push_line!(out, "/// Reads into `self`, which holds the defaults.");
+    push_line!(
         out,
         "pub(crate) fn read(&mut self, r: &mut Input<'_>, {}: i16) -> Result<(), DecodeError> {{",
         parameter(&body)
     );
-    put!(out, "{body}}}");
+    push_line!(out, "{body}}}");
 }
 
 /// The local that says whether the version is flexible, where it is used and depends on the version.
-pub(crate) fn flex_line(flex: &Test, body: &str) -> String {
+pub(crate) fn flex_line(flex: &VersionTest, body: &str) -> String {
     match flex {
-        Test::When(test) if has_word(body, "flex") => format!("let flex = {test};\n"),
+        VersionTest::When(test) if has_word(body, "flex") => format!("let flex = {test};\n"),
         _ => String::new(),
     }
 }
 
 /// Reads the field in its place. In versions that lack it, it keeps its default.
-fn place(body: &mut String, site: &Site<'_>) {
-    match Test::of(site.member.plain(), site.item.versions) {
-        Test::Always => put!(body, "{}", read(site, site.item.versions, false)),
-        Test::Never => {}
-        Test::When(test) => put!(body, "if {test} {{ {} }}", read(site, site.member.plain(), false)),
+fn place(body: &mut String, site: &FieldSite<'_>) {
+    match VersionTest::of(site.member.plain(), site.item.versions) {
+        VersionTest::Always => push_line!(body, "{}", read(site, site.item.versions, false)),
+        VersionTest::Never => {}
+        VersionTest::When(test) => {
+            push_line!(body, "if {test} {{ {} }}", read(site, site.member.plain(), false))
+        }
     }
 }
 
 /// The statements that read the field, given that the version is one of `inside`.
-fn read(site: &Site<'_>, inside: Versions, tagged: bool) -> String {
-    match Test::of(site.member.nullable, inside) {
-        Test::Always => read_nullable(site, tagged),
-        Test::Never => read_value(site, tagged),
-        Test::When(test) => {
+fn read(site: &FieldSite<'_>, inside: Versions, tagged: bool) -> String {
+    match VersionTest::of(site.member.nullable, inside) {
+        VersionTest::Always => read_nullable(site, tagged),
+        VersionTest::Never => read_value(site, tagged),
+        VersionTest::When(test) => {
             format!("if {test} {{ {} }} else {{ {} }}", read_nullable(site, tagged), read_value(site, tagged))
         }
     }
 }
 
-fn read_nullable(site: &Site<'_>, tagged: bool) -> String {
+fn read_nullable(site: &FieldSite<'_>, tagged: bool) -> String {
     let (field, at) = (site.field(), site.at());
     if let FieldType::Struct(_) = &site.member.ty {
         let marker = if tagged { "tagged_marker" } else { "marker" };
@@ -72,7 +74,7 @@ fn read_nullable(site: &Site<'_>, tagged: bool) -> String {
     read_with(site, &format!("&mut self.{field}"), "_or_null", tagged)
 }
 
-fn read_value(site: &Site<'_>, tagged: bool) -> String {
+fn read_value(site: &FieldSite<'_>, tagged: bool) -> String {
     let field = site.field();
     let inner = if site.optional() { format!("self.{field}.get_or_insert_default()") } else { String::new() };
     match &site.member.ty {
@@ -85,7 +87,7 @@ fn read_value(site: &Site<'_>, tagged: bool) -> String {
 }
 
 /// The statement that reads into a place: an expression for a mutable reference.
-fn read_with(site: &Site<'_>, place: &str, suffix: &str, tagged: bool) -> String {
+fn read_with(site: &FieldSite<'_>, place: &str, suffix: &str, tagged: bool) -> String {
     let at = site.at();
     let flex = site.flex_text(tagged);
     match &site.member.ty {
@@ -114,26 +116,26 @@ pub(crate) fn takes_length(ty: &FieldType) -> bool {
     matches!(ty, FieldType::String | FieldType::Bytes | FieldType::Records)
 }
 
-fn known_tags(tagged: &[&Site<'_>], whole: &str) -> String {
+fn known_tags(tagged: &[&FieldSite<'_>], whole: &str) -> String {
     let mut out = String::new();
-    put!(out, "let mut tags = r.tags({whole})?;");
-    put!(out, "while let Some(tag) = r.next_tag(&mut tags, {whole})? {{");
-    put!(out, "match tag {{");
+    push_line!(out, "let mut tags = r.tags({whole})?;");
+    push_line!(out, "while let Some(tag) = r.next_tag(&mut tags, {whole})? {{");
+    push_line!(out, "match tag {{");
     for site in tagged {
         let Some(tag) = site.member.tag else { continue };
         // A known tag in a version that does not have it is an error, as in Kafka; it is refused in the last arm.
-        let guard = match Test::of(site.member.tagged, site.item.versions.and(site.message.flexible)) {
-            Test::When(test) => format!(" if {test}"),
+        let guard = match VersionTest::of(site.member.tagged, site.item.versions.and(site.message.flexible)) {
+            VersionTest::When(test) => format!(" if {test}"),
             _ => String::new(),
         };
-        put!(out, "{tag}{guard} => {{ {} }}", read(site, site.member.tagged, true));
+        push_line!(out, "{tag}{guard} => {{ {} }}", read(site, site.member.tagged, true));
         if !guard.is_empty() {
-            put!(out, "{tag} => return Err(r.tag_not_in_version(version, {})),", site.at());
+            push_line!(out, "{tag} => return Err(r.tag_not_in_version(version, {})),", site.at());
         }
     }
-    put!(out, "_ => r.unknown_tag(&mut self.unknown_tags, tag),");
-    put!(out, "}}");
-    put!(out, "r.end_tag(&mut tags, {whole})?;");
-    put!(out, "}}");
+    push_line!(out, "_ => r.unknown_tag(&mut self.unknown_tags, tag),");
+    push_line!(out, "}}");
+    push_line!(out, "r.end_tag(&mut tags, {whole})?;");
+    push_line!(out, "}}");
     out
 }

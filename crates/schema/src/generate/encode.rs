@@ -1,14 +1,14 @@
 //! Struct to frame.
 
 use super::decode::{flex_line, takes_length};
-use super::{Site, Test, is_number, parameter, put, scalar};
+use super::{FieldSite, VersionTest, is_number, parameter, push_line, scalar};
 use crate::model::{FieldType, Versions};
 use crate::resolve::{Message, Struct};
 
 pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
     let mut body = String::new();
-    let flex = Test::of(message.flexible, item.versions);
-    let sites: Vec<_> = item.members.iter().map(|member| Site { message, item, member }).collect();
+    let flex = VersionTest::of(message.flexible, item.versions);
+    let sites: Vec<_> = item.members.iter().map(|member| FieldSite { message, item, member }).collect();
     for site in &sites {
         place(&mut body, site);
     }
@@ -16,34 +16,34 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
     let section = tag_section(&sites, &whole);
     let refused = format!("w.no_tags(&self.unknown_tags, version, {whole})?;");
     match &flex {
-        Test::Always => put!(body, "{section}"),
-        Test::Never => put!(body, "{refused}"),
-        Test::When(_) => put!(body, "if flex {{ {section} }} else {{ {refused} }}"),
+        VersionTest::Always => push_line!(body, "{section}"),
+        VersionTest::Never => push_line!(body, "{refused}"),
+        VersionTest::When(_) => push_line!(body, "if flex {{ {section} }} else {{ {refused} }}"),
     }
     let body = flex_line(&flex, &body) + &body + "Ok(())\n";
-    put!(
+    push_line!(
         out,
         "pub(crate) fn write(&self, w: &mut Writer, {}: i16) -> Result<(), EncodeError> {{",
         parameter(&body)
     );
-    put!(out, "{body}}}");
+    push_line!(out, "{body}}}");
 }
 
 /// Writes the field in its place, and refuses values that the version has no room for.
-fn place(body: &mut String, site: &Site<'_>) {
+fn place(body: &mut String, site: &FieldSite<'_>) {
     let member = site.member;
-    match Test::of(member.plain(), site.item.versions) {
-        Test::Always => put!(body, "{}", write(site, site.item.versions, false)),
-        Test::Never => {}
-        Test::When(test) => put!(body, "if {test} {{ {} }}", write(site, member.plain(), false)),
+    match VersionTest::of(member.plain(), site.item.versions) {
+        VersionTest::Always => push_line!(body, "{}", write(site, site.item.versions, false)),
+        VersionTest::Never => {}
+        VersionTest::When(test) => push_line!(body, "if {test} {{ {} }}", write(site, member.plain(), false)),
     }
     if member.ignorable {
         return;
     }
-    let absent = match Test::of(member.versions, site.item.versions) {
-        Test::Always => return,
-        Test::Never => String::new(),
-        Test::When(test) => format!("!({test}) && "),
+    let absent = match VersionTest::of(member.versions, site.item.versions) {
+        VersionTest::Always => return,
+        VersionTest::Never => String::new(),
+        VersionTest::When(test) => format!("!({test}) && "),
     };
     // `!(version >= 3) &&` reads better as the opposite comparison.
     let absent = absent.replace("!(version >= ", "(version < ").replace("!(version <= ", "(version > ");
@@ -52,21 +52,21 @@ fn place(body: &mut String, site: &Site<'_>) {
         Some(plain) => format!("{plain} && "),
         None => absent,
     };
-    put!(body, "if {absent}{} {{ return Err(w.absent(version, {})); }}", site.not_default(), site.at());
+    push_line!(body, "if {absent}{} {{ return Err(w.absent(version, {})); }}", site.not_default(), site.at());
 }
 
 /// The statements that write the field, given that the version is one of `inside`.
-fn write(site: &Site<'_>, inside: Versions, tagged: bool) -> String {
+fn write(site: &FieldSite<'_>, inside: Versions, tagged: bool) -> String {
     let field = site.field();
     let at = site.at();
-    match Test::of(site.member.nullable, inside) {
-        Test::Always => write_nullable(site, tagged),
-        Test::Never if site.optional() => {
+    match VersionTest::of(site.member.nullable, inside) {
+        VersionTest::Always => write_nullable(site, tagged),
+        VersionTest::Never if site.optional() => {
             let value = format!("w.not_null(self.{field}.as_ref(), version, {at})?");
             format!("let inner = {value}; {}", write_value(site, "inner", tagged))
         }
-        Test::Never => write_value(site, &format!("self.{field}"), tagged),
-        Test::When(test) => {
+        VersionTest::Never => write_value(site, &format!("self.{field}"), tagged),
+        VersionTest::When(test) => {
             let value = format!("w.not_null(self.{field}.as_ref(), version, {at})?");
             let strict = format!("let inner = {value}; {}", write_value(site, "inner", tagged));
             format!("if {test} {{ {} }} else {{ {strict} }}", write_nullable(site, tagged))
@@ -74,7 +74,7 @@ fn write(site: &Site<'_>, inside: Versions, tagged: bool) -> String {
     }
 }
 
-fn write_nullable(site: &Site<'_>, tagged: bool) -> String {
+fn write_nullable(site: &FieldSite<'_>, tagged: bool) -> String {
     let field = site.field();
     let flex = site.flex_text(tagged);
     let (some, none) = match &site.member.ty {
@@ -89,7 +89,7 @@ fn write_nullable(site: &Site<'_>, tagged: bool) -> String {
     format!("match &self.{field} {{ Some(inner) => {{ {some} {value} }} None => {none}, }}")
 }
 
-fn write_value(site: &Site<'_>, value: &str, tagged: bool) -> String {
+fn write_value(site: &FieldSite<'_>, value: &str, tagged: bool) -> String {
     let at = site.at();
     let flex = site.flex_text(tagged);
     let borrow = if value == "inner" { "" } else { "&" };
@@ -112,7 +112,7 @@ fn write_value(site: &Site<'_>, value: &str, tagged: bool) -> String {
 }
 
 /// The tagged fields of a flexible version: known ones that differ from their default, merged with the unknown ones.
-fn tag_section(sites: &[Site<'_>], whole: &str) -> String {
+fn tag_section(sites: &[FieldSite<'_>], whole: &str) -> String {
     let mut tagged: Vec<_> = sites.iter().filter(|site| !site.member.tagged.is_empty()).collect();
     tagged.sort_by_key(|site| site.member.tag);
     if tagged.is_empty() {
@@ -123,26 +123,26 @@ fn tag_section(sites: &[Site<'_>], whole: &str) -> String {
     for site in &tagged {
         let Some(tag) = site.member.tag else { continue };
         let flexible = site.item.versions.and(site.message.flexible);
-        let test = match Test::of(site.member.tagged, flexible) {
-            Test::When(test) => format!("{test} && "),
+        let test = match VersionTest::of(site.member.tagged, flexible) {
+            VersionTest::When(test) => format!("{test} && "),
             _ => String::new(),
         };
-        put!(out, "let tag_{tag} = {test}{};", site.not_default());
+        push_line!(out, "let tag_{tag} = {test}{};", site.not_default());
         count.push_str(&format!(" + usize::from(tag_{tag})"));
     }
-    put!(out, "w.tag_count({count}, {whole})?;");
-    put!(out, "let mut unknown = self.unknown_tags.cursor();");
+    push_line!(out, "w.tag_count({count}, {whole})?;");
+    push_line!(out, "let mut unknown = self.unknown_tags.cursor();");
     for site in &tagged {
         let Some(tag) = site.member.tag else { continue };
-        put!(out, "if tag_{tag} {{ w.unknown_below(&mut unknown, {tag}, {whole})?;");
-        put!(
+        push_line!(out, "if tag_{tag} {{ w.unknown_below(&mut unknown, {tag}, {whole})?;");
+        push_line!(
             out,
             "let mark = w.begin_tag({tag}); {} w.end_tag(mark, {whole})?; }}",
             write(site, site.member.tagged, true)
         );
         // In versions without the field too: reading refuses its tag there.
-        put!(out, "w.reserve_tag(&mut unknown, {tag}, {whole})?;");
+        push_line!(out, "w.reserve_tag(&mut unknown, {tag}, {whole})?;");
     }
-    put!(out, "w.unknown_rest(&mut unknown, {whole})?;");
+    push_line!(out, "w.unknown_rest(&mut unknown, {whole})?;");
     out
 }

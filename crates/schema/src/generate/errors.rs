@@ -1,16 +1,16 @@
 //! The error codes in a response, for whoever counts them.
 
-use super::{Site, has_word, put};
+use super::{FieldSite, has_word, push_line};
 use crate::model::{FieldType, Kind};
 use crate::resolve::{Message, Struct};
 use std::collections::BTreeSet;
 
 /// Adds the walk over a struct's error codes, if it has any, inside or below.
 pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
-    if message.kind == Kind::Response && bearers(message).contains(item.name.as_str()) {
-        put!(
+    if message.kind == Kind::Response && structs_with_errors(message).contains(item.name.as_str()) {
+        push_line!(
             out,
-            "pub(crate) fn each_error(&self, see: &mut dyn FnMut(ErrorCode)) {{\n{}}}",
+            "pub(crate) fn each_error(&self, visit: &mut dyn FnMut(ErrorCode)) {{\n{}}}",
             walk(message, item)
         );
     }
@@ -19,28 +19,29 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
 /// The method of the trait of responses.
 pub(crate) fn root(message: &Message) -> String {
     let name = &message.name;
-    let body = if bearers(message).contains(name.as_str()) { "self.each_error(see)" } else { "" };
-    let see = if has_word(body, "see") { "see" } else { "_see" };
-    format!("fn error_codes(&self, {see}: &mut dyn FnMut(ErrorCode)) {{ {body} }}")
+    let body =
+        if structs_with_errors(message).contains(name.as_str()) { "self.each_error(visit)" } else { "" };
+    let visit = if has_word(body, "visit") { "visit" } else { "_visit" };
+    format!("fn error_codes(&self, {visit}: &mut dyn FnMut(ErrorCode)) {{ {body} }}")
 }
 
 fn walk(message: &Message, item: &Struct) -> String {
-    let bearers = bearers(message);
+    let structs_with_errors = structs_with_errors(message);
     let mut body = String::new();
     for member in &item.members {
-        let site = Site { message, item, member };
+        let site = FieldSite { message, item, member };
         let field = site.field();
         match &member.ty {
-            FieldType::Int16 if is_error(&member.name) => put!(body, "see(ErrorCode(self.{field}));"),
-            FieldType::Struct(name) if bearers.contains(name.as_str()) => match site.optional() {
-                true => put!(body, "if let Some(inner) = &self.{field} {{ inner.each_error(see); }}"),
-                false => put!(body, "self.{field}.each_error(see);"),
+            FieldType::Int16 if is_error(&member.name) => push_line!(body, "visit(ErrorCode(self.{field}));"),
+            FieldType::Struct(name) if structs_with_errors.contains(name.as_str()) => match site.optional() {
+                true => push_line!(body, "if let Some(inner) = &self.{field} {{ inner.each_error(visit); }}"),
+                false => push_line!(body, "self.{field}.each_error(visit);"),
             },
             FieldType::Array(element) => {
                 let FieldType::Struct(name) = &**element else { continue };
-                if bearers.contains(name.as_str()) {
+                if structs_with_errors.contains(name.as_str()) {
                     let iter = if site.optional() { ".iter().flatten()" } else { ".iter()" };
-                    put!(body, "for element in self.{field}{iter} {{ element.each_error(see); }}");
+                    push_line!(body, "for element in self.{field}{iter} {{ element.each_error(visit); }}");
                 }
             }
             _ => {}
@@ -54,7 +55,7 @@ fn is_error(name: &str) -> bool {
 }
 
 /// The structs of a message that have an error code in them or below.
-fn bearers(message: &Message) -> BTreeSet<&str> {
+fn structs_with_errors(message: &Message) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     loop {
         let before = found.len();

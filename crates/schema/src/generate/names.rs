@@ -17,7 +17,7 @@ pub(crate) fn snake(name: &str) -> String {
 }
 
 /// `ListOffsets` to `LIST_OFFSETS`.
-pub(crate) fn shout(name: &str) -> String {
+pub(crate) fn screaming_snake(name: &str) -> String {
     snake(name).to_ascii_uppercase()
 }
 
@@ -43,7 +43,7 @@ mod tests {
         assert_eq!(super::snake("V3AndBelowTransactionalId"), "v3_and_below_transactional_id");
         assert_eq!(super::snake("isKRaftController"), "is_k_raft_controller");
         assert_eq!(super::field("Type"), "r#type");
-        assert_eq!(super::shout("ListOffsets"), "LIST_OFFSETS");
+        assert_eq!(super::screaming_snake("ListOffsets"), "LIST_OFFSETS");
         assert_eq!(super::api("FetchRequest"), "Fetch");
     }
 }

@@ -1,36 +1,36 @@
 //! The structs themselves, their defaults, and the traits of root structs.
 
-use super::{Site, base_type, errors, kind, names, put, range};
+use super::{FieldSite, base_type, errors, kind, names, push_line, range};
 use crate::about::Glossary;
 use crate::model::{Default, Kind, Versions};
 use crate::resolve::{Message, Struct};
 
 pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct, glossary: &Glossary) {
-    let sites: Vec<_> = item.members.iter().map(|member| Site { message, item, member }).collect();
+    let sites: Vec<_> = item.members.iter().map(|member| FieldSite { message, item, member }).collect();
     let derived = sites.iter().all(is_plain_default);
-    put!(out, "#[doc = {:?}]", struct_doc(message, item, glossary));
-    put!(out, "#[derive(Debug, Clone, PartialEq{})]", if derived { ", Default" } else { "" });
-    put!(out, "pub struct {} {{", item.name);
+    push_line!(out, "#[doc = {:?}]", struct_doc(message, item, glossary));
+    push_line!(out, "#[derive(Debug, Clone, PartialEq{})]", if derived { ", Default" } else { "" });
+    push_line!(out, "pub struct {} {{", item.name);
     for site in &sites {
         let base = base_type(&site.member.ty);
         let ty = if site.optional() { format!("Option<{base}>") } else { base };
-        put!(out, "#[doc = {:?}]", field_doc(site, glossary));
-        put!(out, "pub {}: {ty},", site.field());
+        push_line!(out, "#[doc = {:?}]", field_doc(site, glossary));
+        push_line!(out, "pub {}: {ty},", site.field());
     }
-    put!(out, "/// Tagged fields that the schema does not know, kept as they came.");
-    put!(out, "pub unknown_tags: Tags,");
-    put!(out, "}}");
+    push_line!(out, "/// Tagged fields that the schema does not know, kept as they came.");
+    push_line!(out, "pub unknown_tags: Tags,");
+    push_line!(out, "}}");
     if !derived {
-        put!(out, "impl Default for {} {{ fn default() -> Self {{ Self {{", item.name);
+        push_line!(out, "impl Default for {} {{ fn default() -> Self {{ Self {{", item.name);
         for site in &sites {
-            put!(out, "{}: {},", site.field(), site.default());
+            push_line!(out, "{}: {},", site.field(), site.default());
         }
-        put!(out, "unknown_tags: Tags::default() }} }} }}");
+        push_line!(out, "unknown_tags: Tags::default() }} }} }}");
     }
 }
 
 /// Whether the schema's default is what Rust would derive.
-fn is_plain_default(site: &Site<'_>) -> bool {
+fn is_plain_default(site: &FieldSite<'_>) -> bool {
     match &site.member.default {
         Default::Null => true,
         _ if site.optional() => false,
@@ -51,7 +51,7 @@ fn struct_doc(message: &Message, item: &Struct, glossary: &Glossary) -> String {
     format!("{about} Versions {}.", item.versions)
 }
 
-fn field_doc(site: &Site<'_>, glossary: &Glossary) -> String {
+fn field_doc(site: &FieldSite<'_>, glossary: &Glossary) -> String {
     let member = site.member;
     let mut doc = match glossary.field(&site.message.name, &member.name) {
         Some(about) => about.to_owned(),
@@ -79,27 +79,33 @@ fn field_doc(site: &Site<'_>, glossary: &Glossary) -> String {
 
 pub(crate) fn root(out: &mut String, message: &Message) {
     let name = &message.name;
-    put!(out, "impl Message for {name} {{");
-    put!(out, "const NAME: &'static str = {name:?};");
-    put!(out, "const VERSIONS: Versions = {};", range(message.valid));
-    put!(out, "const FLEXIBLE: Versions = {};", range(message.flexible));
-    put!(out, "const TABLE: &'static tables::MessageTable = &TABLE;");
-    put!(out, "fn decode(r: &mut Reader, version: i16) -> Result<Self, DecodeError> {{");
-    put!(out, "r.check_version(Self::VERSIONS, version, &At({name:?}, \"\"))?;");
+    push_line!(out, "impl Message for {name} {{");
+    push_line!(out, "const NAME: &'static str = {name:?};");
+    push_line!(out, "const VERSIONS: Versions = {};", range(message.valid));
+    push_line!(out, "const FLEXIBLE: Versions = {};", range(message.flexible));
+    push_line!(out, "const TABLE: &'static tables::MessageTable = &TABLE;");
+    push_line!(out, "fn decode(r: &mut Reader, version: i16) -> Result<Self, DecodeError> {{");
+    push_line!(out, "r.check_version(Self::VERSIONS, version, &At({name:?}, \"\"))?;");
     // One value that is read into and returned: another way round it would be copied.
-    put!(out, "let mut message = Ok(Self::default());");
-    put!(out, "if let Ok(place) = &mut message && let Err(why) = r.read(|r| place.read(r, version)) {{");
-    put!(out, "message = Err(why); }} message }}");
-    put!(out, "fn encode(&self, w: &mut Writer, version: i16) -> Result<(), EncodeError> {{");
-    put!(out, "w.check_version(Self::VERSIONS, version, &At({name:?}, \"\"))?; self.write(w, version) }}");
-    put!(out, "}}");
+    push_line!(out, "let mut message = Ok(Self::default());");
+    push_line!(
+        out,
+        "if let Ok(place) = &mut message && let Err(why) = r.read(|r| place.read(r, version)) {{"
+    );
+    push_line!(out, "message = Err(why); }} message }}");
+    push_line!(out, "fn encode(&self, w: &mut Writer, version: i16) -> Result<(), EncodeError> {{");
+    push_line!(
+        out,
+        "w.check_version(Self::VERSIONS, version, &At({name:?}, \"\"))?; self.write(w, version) }}"
+    );
+    push_line!(out, "}}");
     let Some(_) = message.api_key else { return };
     let api = names::api(name);
-    let key = names::shout(api);
+    let key = names::screaming_snake(api);
     match message.kind {
         Kind::Request => {
-            put!(out, "impl Request for {name} {{ const KEY: ApiKey = ApiKey::{key};");
-            put!(
+            push_line!(out, "impl Request for {name} {{ const KEY: ApiKey = ApiKey::{key};");
+            push_line!(
                 out,
                 "type Response = super::{}::{api}Response; }}",
                 names::snake(&format!("{api}Response"))
@@ -107,7 +113,7 @@ pub(crate) fn root(out: &mut String, message: &Message) {
         }
         Kind::Response => {
             let errors = errors::root(message);
-            put!(out, "impl Response for {name} {{ const KEY: ApiKey = ApiKey::{key}; {errors} }}");
+            push_line!(out, "impl Response for {name} {{ const KEY: ApiKey = ApiKey::{key}; {errors} }}");
         }
         _ => {}
     }

@@ -1,6 +1,6 @@
 //! The static tables that describe a message.
 
-use super::{kind, names, put, range};
+use super::{kind, names, push_line, range};
 use crate::about::Glossary;
 use crate::model::{Default, FieldType};
 use crate::resolve::{Member, Message, Struct};
@@ -11,38 +11,38 @@ pub(crate) fn emit(out: &mut String, message: &Message, glossary: &Glossary) {
     }
     let about = glossary.message(&message.name).unwrap_or("");
     let key = message.api_key.map_or("None".to_owned(), |key| format!("Some(ApiKey({key}))"));
-    put!(out, "/// What the schema says about the message.");
-    put!(
+    push_line!(out, "/// What the schema says about the message.");
+    push_line!(
         out,
         "pub static TABLE: tables::MessageTable = tables::MessageTable {{ name: {:?}, about: {about:?},",
         message.name
     );
-    put!(out, "kind: tables::MessageKind::{}, api_key: {key},", kind(message.kind));
-    put!(out, "versions: {}, flexible: {},", range(message.valid), range(message.flexible));
-    put!(out, "root: &{} }};", static_name(&message.name));
+    push_line!(out, "kind: tables::MessageKind::{}, api_key: {key},", kind(message.kind));
+    push_line!(out, "versions: {}, flexible: {},", range(message.valid), range(message.flexible));
+    push_line!(out, "root: &{} }};", static_name(&message.name));
 }
 
 fn static_name(name: &str) -> String {
-    format!("{}_TABLE", names::shout(name))
+    format!("{}_TABLE", names::screaming_snake(name))
 }
 
 fn table(out: &mut String, message: &Message, item: &Struct, glossary: &Glossary) {
-    put!(out, "static {}: tables::StructTable = tables::StructTable {{", static_name(&item.name));
-    put!(out, "name: {:?}, versions: {}, fields: &[", item.name, range(item.versions));
+    push_line!(out, "static {}: tables::StructTable = tables::StructTable {{", static_name(&item.name));
+    push_line!(out, "name: {:?}, versions: {}, fields: &[", item.name, range(item.versions));
     for member in &item.members {
         field(out, message, member, glossary);
     }
-    put!(out, "] }};");
+    push_line!(out, "] }};");
 }
 
 fn field(out: &mut String, message: &Message, member: &Member, glossary: &Glossary) {
     let about = glossary.field(&message.name, &member.name).or(member.about.as_deref()).unwrap_or("");
     let flexible = member.flexible.map_or("None".to_owned(), |versions| format!("Some({})", range(versions)));
-    put!(out, "tables::FieldTable {{ name: {:?}, about: {about:?},", member.name);
-    put!(out, "ty: {},", type_table(&member.ty));
-    put!(out, "versions: {}, nullable: {},", range(member.versions), range(member.nullable));
-    put!(out, "tag: {:?}, tagged: {}, flexible: {flexible},", member.tag, range(member.tagged));
-    put!(
+    push_line!(out, "tables::FieldTable {{ name: {:?}, about: {about:?},", member.name);
+    push_line!(out, "ty: {},", type_table(&member.ty));
+    push_line!(out, "versions: {}, nullable: {},", range(member.versions), range(member.nullable));
+    push_line!(out, "tag: {:?}, tagged: {}, flexible: {flexible},", member.tag, range(member.tagged));
+    push_line!(
         out,
         "default: {}, ignorable: {}, map_key: {},",
         default(&member.default),
@@ -50,7 +50,7 @@ fn field(out: &mut String, message: &Message, member: &Member, glossary: &Glossa
         member.map_key
     );
     let secret = glossary.is_secret(&message.name, &member.name);
-    put!(out, "entity_type: {:?}, secret: {secret} }},", member.entity_type);
+    push_line!(out, "entity_type: {:?}, secret: {secret} }},", member.entity_type);
 }
 
 fn type_table(ty: &FieldType) -> String {

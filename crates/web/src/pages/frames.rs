@@ -12,7 +12,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use ottla_broker::{Ending, Exchange, TRACE_RING, TraceFilter, TracedFrame};
-use ottla_wire::explain::{self, Explained, Options};
+use ottla_wire::explain::{self, Explanation, Options};
 use ottla_wire::tables::TableSet;
 use serde::Serialize;
 use std::sync::Arc;
@@ -290,7 +290,7 @@ pub(crate) async fn frame(request: PageRequest) -> Result<FramePage, HttpError> 
         request.layout(format!("{} version {}", exchange.api.name(), exchange.version), "Frames");
     layout.refresh = false;
     let set = TableSet::built_in();
-    let options = Options { cap: MAX_DECOMPRESSED, most_nodes: MAX_NODES, ..Options::default() };
+    let options = Options { cap: MAX_DECOMPRESSED, max_nodes: MAX_NODES, ..Options::default() };
     let explain_request = |bytes: &Bytes| explain::request(set, bytes, &options);
     let explain_response =
         |bytes: &Bytes| explain::response(set, exchange.api, exchange.version, bytes, &options);
@@ -308,7 +308,7 @@ pub(crate) async fn frame(request: PageRequest) -> Result<FramePage, HttpError> 
 }
 
 impl FrameRow {
-    fn of(frame: &TracedFrame, explain: impl Fn(&Bytes) -> Explained) -> FrameRow {
+    fn of(frame: &TracedFrame, explain: impl Fn(&Bytes) -> Explanation) -> FrameRow {
         let explained = explain(&frame.bytes);
         FrameRow {
             bytes: frame.size,

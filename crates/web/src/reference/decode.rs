@@ -8,7 +8,7 @@ use askama::Template;
 use axum::extract::Multipart;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use ottla_microscope::capture::{Reading, Settings, is_capture};
+use ottla_microscope::capture::{CaptureReader, Settings, is_capture};
 use ottla_microscope::conversation::{Connection, Event, Frame, Time, Topics};
 use ottla_microscope::input::{Form, bytes_of};
 use ottla_microscope::names::{self, Subject};
@@ -94,7 +94,7 @@ impl DecodePage {
 
     /// Decodes the conversations of a capture file.
     fn read_capture(&mut self, tables: &'static TableSet, options: &Options, bytes: &[u8]) {
-        let mut reading = Reading::new(Settings::default());
+        let mut reading = CaptureReader::new(Settings::default());
         let mut on_event = |topics: &Topics, connection: &Connection, _: Time, event: Event| match event {
             Event::Frame(frame) if self.frames.len() < MAX_FRAMES => {
                 let options = Options { topics: topics.names().clone(), ..options.clone() };
@@ -177,7 +177,7 @@ fn decode_input(input: Input) -> DecodePage {
     };
     page.input_form = Some((form, bytes.len()));
     let tables = TableSet::built_in();
-    let options = Options { cap: MAX_DECOMPRESSED, most_nodes: MAX_NODES, ..Options::default() };
+    let options = Options { cap: MAX_DECOMPRESSED, max_nodes: MAX_NODES, ..Options::default() };
     if is_capture(&bytes) {
         page.read_capture(tables, &options, &bytes);
         return page;

@@ -1,7 +1,7 @@
 //! A decoded frame as rows for a template: the grid of bytes and the tree, linked with each other.
 
 use ottla_microscope::grid::{self, ROW};
-use ottla_wire::explain::{Explained, Region};
+use ottla_wire::explain::{Explanation, Region};
 use ottla_wire::tables::Direction;
 use std::fmt::Write;
 
@@ -64,7 +64,7 @@ pub(crate) struct LegendEntry {
 }
 
 impl FrameView {
-    pub(crate) fn new(id: impl Into<String>, explained: &Explained) -> FrameView {
+    pub(crate) fn new(id: impl Into<String>, explained: &Explanation) -> FrameView {
         let cells = grid::cells(explained, 0);
         let shown = cells.get(..MAX_BYTES).unwrap_or(&cells);
         let rows = shown.chunks(ROW).enumerate().map(|(row, cells)| byte_row(row * ROW, cells)).collect();
@@ -98,7 +98,7 @@ impl FrameView {
 }
 
 /// The full meaning of a node, with its note.
-fn about(explained: &Explained, id: usize) -> String {
+fn about(explained: &Explanation, id: usize) -> String {
     let mut text = explained.about_text(id).into_owned();
     if let Some(note) = explained.nodes().get(id).and_then(|node| node.note) {
         let joint = if text.is_empty() { "" } else { "; " };

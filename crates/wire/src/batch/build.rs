@@ -128,9 +128,9 @@ impl BatchBuilder {
     /// It is too large for the length field, or the codec refuses.
     pub fn build(mut self) -> Result<Bytes, BatchError> {
         if self.compression != Compression::None {
-            let packed = compress(self.compression, self.bytes.get(HEADER_SIZE..).unwrap_or_default())?;
+            let compressed = compress(self.compression, self.bytes.get(HEADER_SIZE..).unwrap_or_default())?;
             self.bytes.truncate(HEADER_SIZE);
-            self.bytes.extend_from_slice(&packed);
+            self.bytes.extend_from_slice(&compressed);
         }
         if let Some(place) = self.bytes.first_chunk_mut() {
             *place = self.header.to_bytes();

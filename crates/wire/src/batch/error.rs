@@ -15,7 +15,7 @@ pub enum BatchError {
     },
     /// Bytes behind the only batch that may be there.
     #[error("{0} bytes after the record batch")]
-    Left(usize),
+    TrailingBytes(usize),
     /// A format other than 2.
     #[error("record format {0}, only 2 is known")]
     Magic(i8),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 pub const HEADER_SIZE: usize = 61;
 
 /// Base offset and length, which the length does not count.
-const NOT_COUNTED: usize = 12;
+const LENGTH_EXCLUDES: usize = 12;
 const MAGIC_AT: usize = 16;
 const CRC_AT: usize = 17;
 const ATTRIBUTES_AT: usize = 21;
@@ -103,7 +103,7 @@ impl BatchHeader {
 
     /// All bytes of the batch.
     pub fn size(&self) -> usize {
-        usize::try_from(self.batch_length).map_or(0, |length| length + NOT_COUNTED)
+        usize::try_from(self.batch_length).map_or(0, |length| length + LENGTH_EXCLUDES)
     }
 
     /// The offset of the last record.
@@ -192,11 +192,11 @@ pub fn patch_base_offset(batch: &mut [u8], base_offset: i64) {
 
 /// Writes the leader epoch into a batch; the checksum does not cover it.
 pub fn patch_leader_epoch(batch: &mut [u8], leader_epoch: i32) {
-    put(batch, NOT_COUNTED, &leader_epoch.to_be_bytes());
+    put(batch, LENGTH_EXCLUDES, &leader_epoch.to_be_bytes());
 }
 
 /// The batch with another base offset and leader epoch, in two chunks: sixteen new bytes, and the rest shared.
-pub fn stamped(batch: &Bytes, base_offset: i64, leader_epoch: i32) -> [Bytes; 2] {
+pub fn with_offset_and_epoch(batch: &Bytes, base_offset: i64, leader_epoch: i32) -> [Bytes; 2] {
     let mut head = batch.get(..MAGIC_AT).unwrap_or(batch).to_vec();
     patch_base_offset(&mut head, base_offset);
     patch_leader_epoch(&mut head, leader_epoch);
@@ -228,7 +228,7 @@ pub fn set_create_time(batch: &mut [u8], max_timestamp: i64) {
 /// # Errors
 /// It is too large for the length.
 pub fn seal(batch: &mut [u8]) -> Result<(), BatchError> {
-    let length = batch.len().saturating_sub(NOT_COUNTED);
+    let length = batch.len().saturating_sub(LENGTH_EXCLUDES);
     let length = i32::try_from(length).map_err(|_| BatchError::TooLarge(batch.len()))?;
     put(batch, 8, &length.to_be_bytes());
     let crc = crc(batch);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::io::{self, Read, Write};
 
 impl Batch {
-    /// The batch with its records in another codec, in at most `most` bytes. The records must have been walked before: at most
+    /// The batch with its records in another codec, in at most `max` bytes. The records must have been walked before: at most
     /// `cap` bytes of them are read.
     ///
     /// # Errors
@@ -17,15 +17,15 @@ impl Batch {
         target: Compression,
         level: Level,
         cap: usize,
-        most: usize,
+        max: usize,
     ) -> Result<Bytes, BatchError> {
-        let first = self.recompress_within(target, level, (cap, most), false);
+        let first = self.recompress_within(target, level, (cap, max), false);
         match &first {
             // The zstd window may be larger than what is opened at first, as with a walk.
             Err(BatchError::Codec(CodecError::Malformed { .. }))
                 if self.header().compression() == Ok(Compression::Zstd) =>
             {
-                self.recompress_within(target, level, (cap, most), true)
+                self.recompress_within(target, level, (cap, max), true)
             }
             _ => first,
         }
@@ -35,18 +35,18 @@ impl Batch {
         &self,
         target: Compression,
         level: Level,
-        (cap, most): (usize, usize),
+        (cap, max): (usize, usize),
         large_window: bool,
     ) -> Result<Bytes, BatchError> {
         let source = self.header().compression()?;
-        let packed = self.bytes().slice(HEADER_SIZE..);
-        let mut records = codec::open(source, &packed, large_window)?.take(cap as u64 + 1);
+        let compressed = self.bytes().slice(HEADER_SIZE..);
+        let mut records = codec::decoder(source, &compressed, large_window)?.take(cap as u64 + 1);
         let mut header = *self.header();
         header.set_compression(target);
-        let mut bytes = Bounded { bytes: header.to_bytes().to_vec(), most, is_full: false };
-        let copied = codec::encode(target, level, &mut records, &mut bytes);
+        let mut bytes = LimitedBuffer { bytes: header.to_bytes().to_vec(), max, is_full: false };
+        let copied = codec::encode_stream(target, level, &mut records, &mut bytes);
         if bytes.is_full {
-            return Err(CodecError::TooLarge { codec: target, cap: most }.into());
+            return Err(CodecError::TooLarge { codec: target, cap: max }.into());
         }
         let problem = |why: io::Error| CodecError::Malformed { codec: source, problem: why.to_string() };
         let copied = copied.map_err(problem)?;
@@ -60,15 +60,15 @@ impl Batch {
 }
 
 /// Bytes that do not grow beyond a bound.
-struct Bounded {
+struct LimitedBuffer {
     bytes: Vec<u8>,
-    most: usize,
+    max: usize,
     is_full: bool,
 }
 
-impl Write for Bounded {
+impl Write for LimitedBuffer {
     fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        if more.len() > self.most.saturating_sub(self.bytes.len()) {
+        if more.len() > self.max.saturating_sub(self.bytes.len()) {
             self.is_full = true;
             return Err(io::Error::other("the batch becomes too large"));
         }
@@ -134,12 +134,12 @@ mod tests {
 
     #[test]
     fn what_becomes_too_large_is_an_error() {
-        let packed = batch(Compression::Gzip);
-        let most = packed.bytes().len();
-        let refused = packed.recompress(Compression::None, Level::default(), 1 << 20, most);
+        let compressed = batch(Compression::Gzip);
+        let max = compressed.bytes().len();
+        let refused = compressed.recompress(Compression::None, Level::default(), 1 << 20, max);
         let codec = Compression::None;
-        assert_eq!(refused, Err(BatchError::Codec(CodecError::TooLarge { codec, cap: most })));
-        let refused = packed.recompress(Compression::Zstd, Level::default(), 1000, 1 << 20);
+        assert_eq!(refused, Err(BatchError::Codec(CodecError::TooLarge { codec, cap: max })));
+        let refused = compressed.recompress(Compression::Zstd, Level::default(), 1000, 1 << 20);
         let codec = Compression::Gzip;
         assert_eq!(refused, Err(BatchError::Codec(CodecError::TooLarge { codec, cap: 1000 })));
     }

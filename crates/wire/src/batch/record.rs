@@ -1,6 +1,6 @@
 //! The records of a batch, borrowed from its decompressed bytes.
 
-use super::varint::Cursor;
+use super::varint::RecordCursor;
 use super::{BatchError, BatchHeader};
 use crate::codec::{Compression, decompress};
 use bytes::Bytes;
@@ -27,27 +27,27 @@ impl RecordSet {
     }
 
     /// The records in order. After the last one the bytes must be at their end, or one more item says that they are not.
-    pub fn iter(&self) -> Records<'_> {
-        Records { cursor: Cursor { bytes: &self.body, at: 0 }, next: 0, count: self.count }
+    pub fn iter(&self) -> RecordIter<'_> {
+        RecordIter { cursor: RecordCursor { bytes: &self.body, at: 0 }, next: 0, count: self.count }
     }
 }
 
 /// See [`RecordSet::iter`].
 #[derive(Debug)]
-pub struct Records<'a> {
-    cursor: Cursor<'a>,
+pub struct RecordIter<'a> {
+    cursor: RecordCursor<'a>,
     next: i32,
     count: i32,
 }
 
-impl<'a> Iterator for Records<'a> {
+impl<'a> Iterator for RecordIter<'a> {
     type Item = Result<Record<'a>, BatchError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.next == self.count {
             let left = self.cursor.bytes.len() - self.cursor.at;
             self.cursor.at += left;
-            return if left == 0 { None } else { Some(Err(BatchError::Left(left))) };
+            return if left == 0 { None } else { Some(Err(BatchError::TrailingBytes(left))) };
         }
         let from = self.cursor;
         match record(&mut self.cursor) {
@@ -65,11 +65,11 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-fn record<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, &'static str> {
+fn record<'a>(cursor: &mut RecordCursor<'a>) -> Result<Record<'a>, &'static str> {
     let length = cursor.varint().ok_or("its length is malformed")?;
     let length = usize::try_from(length).map_err(|_| "its length is negative")?;
     let bytes = cursor.take(length).ok_or("it is longer than what is left")?;
-    let mut inner = Cursor { bytes, at: 0 };
+    let mut inner = RecordCursor { bytes, at: 0 };
     let record = Record {
         attributes: inner.byte().ok_or("it is empty")? as i8,
         timestamp_delta: inner.varlong().ok_or("its timestamp delta is malformed")?,
@@ -85,7 +85,7 @@ fn record<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, &'static str> {
 }
 
 /// Steps over the headers, so that reading them later cannot fail.
-fn headers<'a>(cursor: &mut Cursor<'a>) -> Option<Headers<'a>> {
+fn headers<'a>(cursor: &mut RecordCursor<'a>) -> Option<Headers<'a>> {
     let count = u32::try_from(cursor.varint()?).ok()?;
     let headers = Headers { cursor: *cursor, left: count };
     for _ in 0..count {
@@ -94,7 +94,7 @@ fn headers<'a>(cursor: &mut Cursor<'a>) -> Option<Headers<'a>> {
     Some(headers)
 }
 
-fn header<'a>(cursor: &mut Cursor<'a>) -> Option<Header<'a>> {
+fn header<'a>(cursor: &mut RecordCursor<'a>) -> Option<Header<'a>> {
     Some(Header { key: cursor.nullable()??, value: cursor.nullable()? })
 }
 
@@ -118,7 +118,7 @@ pub struct Record<'a> {
 /// The headers of a record, in order.
 #[derive(Clone, Debug)]
 pub struct Headers<'a> {
-    cursor: Cursor<'a>,
+    cursor: RecordCursor<'a>,
     left: u32,
 }
 

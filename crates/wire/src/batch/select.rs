@@ -2,7 +2,7 @@
 //!
 //! Offsets never change. The header keeps base offset, last offset delta, leader epoch, producer and sequence number, so that the
 //! batch still covers the offsets it covered; each record keeps its offset delta. New are the count, the largest timestamp of what
-//! is left, length and checksum, and the base timestamp where a delete horizon takes its place.
+//! is kept, length and checksum, and the base timestamp where a delete horizon takes its place.
 
 use super::build::put_record;
 use super::header::DELETE_HORIZON;
@@ -10,40 +10,40 @@ use super::{Batch, BatchError, BatchHeader, HEADER_SIZE, Record, RecordSet, seal
 use crate::codec::{Compression, compress};
 use bytes::Bytes;
 
-/// Which records of a batch stay.
+/// Which records of a batch is_kept.
 #[derive(Debug)]
 pub struct Selection {
     header: BatchHeader,
     set: RecordSet,
-    /// For each record whether it stays.
-    stay: Vec<bool>,
-    left: usize,
+    /// For each record whether it keep.
+    is_kept: Vec<bool>,
+    kept: usize,
     tombstones: usize,
 }
 
 impl Selection {
-    /// How many records stay.
-    pub fn left(&self) -> usize {
-        self.left
+    /// How many records is_kept.
+    pub fn kept(&self) -> usize {
+        self.kept
     }
 
-    /// How many of those that stay have no value.
+    /// How many of those that is_kept have no value.
     pub fn tombstones(&self) -> usize {
         self.tombstones
     }
 
-    /// Whether all records stay.
+    /// Whether all records is_kept.
     pub fn is_whole(&self) -> bool {
-        self.left == self.stay.len()
+        self.kept == self.is_kept.len()
     }
 
-    /// The batch with the records that stay, compressed as before. A `horizon`, in milliseconds since 1970, becomes its delete
-    /// horizon; without one it keeps the one it has. A batch of which nothing stays is [`Batch::emptied`].
+    /// The batch with the records that is_kept, compressed as before. A `horizon`, in milliseconds since 1970, becomes its delete
+    /// horizon; without one it keeps the one it has. A batch of which nothing keep is [`Batch::to_empty`].
     ///
     /// # Errors
     /// The codec refuses, or the batch becomes too large for its length field.
     pub fn build(&self, horizon: Option<i64>) -> Result<Bytes, BatchError> {
-        if self.left == 0 {
+        if self.kept == 0 {
             return empty(&self.header);
         }
         let mut header = self.header;
@@ -53,14 +53,14 @@ impl Selection {
         }
         let mut records = Vec::new();
         let mut latest = i64::MIN;
-        for record in self.staying() {
+        for record in self.kept_records() {
             let mut record = record?;
             let timestamp = self.header.timestamp(record.timestamp_delta);
             latest = latest.max(timestamp);
             record.timestamp_delta = timestamp.wrapping_sub(header.base_timestamp);
             put_record(&mut records, &record);
         }
-        header.record_count = i32::try_from(self.left).unwrap_or(i32::MAX);
+        header.record_count = i32::try_from(self.kept).unwrap_or(i32::MAX);
         if !header.is_log_append_time() {
             header.max_timestamp = latest;
         }
@@ -75,40 +75,40 @@ impl Selection {
         Ok(bytes.into())
     }
 
-    fn staying(&self) -> impl Iterator<Item = Result<Record<'_>, BatchError>> {
-        self.set.iter().zip(&self.stay).filter(|(_, stay)| **stay).map(|(record, _)| record)
+    fn kept_records(&self) -> impl Iterator<Item = Result<Record<'_>, BatchError>> {
+        self.set.iter().zip(&self.is_kept).filter(|(_, is_kept)| **is_kept).map(|(record, _)| record)
     }
 }
 
 impl Batch {
-    /// Asks of every record whether it stays. At most `cap` bytes are decompressed.
+    /// Asks of every record whether it keep. At most `cap` bytes are decompressed.
     ///
     /// # Errors
     /// As [`Batch::records`], or a record is malformed.
     pub fn select(
         &self,
         cap: usize,
-        mut stays: impl FnMut(&Record<'_>) -> bool,
+        mut keep: impl FnMut(&Record<'_>) -> bool,
     ) -> Result<Selection, BatchError> {
         let set = self.records(cap)?;
-        let mut stay = Vec::new();
-        let (mut left, mut tombstones) = (0, 0);
+        let mut is_kept = Vec::new();
+        let (mut kept, mut tombstones) = (0, 0);
         for record in set.iter() {
             let record = record?;
-            let stays = stays(&record);
-            stay.push(stays);
-            left += usize::from(stays);
-            tombstones += usize::from(stays && record.value.is_none());
+            let keep = keep(&record);
+            is_kept.push(keep);
+            kept += usize::from(keep);
+            tombstones += usize::from(keep && record.value.is_none());
         }
-        Ok(Selection { header: *self.header(), set, stay, left, tombstones })
+        Ok(Selection { header: *self.header(), set, is_kept, kept, tombstones })
     }
 
     /// The batch without any record, not compressed: it says which offsets it covered, and the producer's last sequence number. Its
-    /// largest timestamp stays.
+    /// largest timestamp keep.
     ///
     /// # Errors
     /// None that can happen: the batch has a fixed size.
-    pub fn emptied(&self) -> Result<Bytes, BatchError> {
+    pub fn to_empty(&self) -> Result<Bytes, BatchError> {
         empty(self.header())
     }
 }

@@ -18,12 +18,12 @@ pub(super) fn size(value: i64) -> usize {
 
 /// Bytes being read from the front.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cursor<'a> {
+pub(super) struct RecordCursor<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> RecordCursor<'a> {
     /// A number of at most 32 bits; `None` if it does not end in time or does not fit.
     #[inline]
     pub(super) fn varint(&mut self) -> Option<i32> {
@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cursor, put, size};
+    use super::{RecordCursor, put, size};
 
     #[test]
     fn numbers_come_back_and_sizes_fit() {
@@ -94,10 +94,10 @@ mod tests {
             let mut out = Vec::new();
             put(&mut out, value);
             assert_eq!(out.len(), size(value), "{value}");
-            assert_eq!(Cursor { bytes: &out, at: 0 }.varlong(), Some(value));
-            let short = Cursor { bytes: &out, at: 0 }.varint();
+            assert_eq!(RecordCursor { bytes: &out, at: 0 }.varlong(), Some(value));
+            let short = RecordCursor { bytes: &out, at: 0 }.varint();
             assert_eq!(short, i32::try_from(value).ok(), "{value}");
         }
-        assert_eq!(Cursor { bytes: &[0x80; 11], at: 0 }.varlong(), None);
+        assert_eq!(RecordCursor { bytes: &[0x80; 11], at: 0 }.varlong(), None);
     }
 }

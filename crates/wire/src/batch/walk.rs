@@ -1,6 +1,6 @@
 //! The records of a batch one after the other, decompressed bit by bit: however large a batch becomes, little is in memory.
 
-use super::varint::Cursor;
+use super::varint::RecordCursor;
 use super::{Batch, BatchError, HEADER_SIZE};
 use crate::codec::{self, CodecError, Compression};
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ const LARGE_WINDOW_CAP: usize = 8 << 20;
 
 /// What a walk shows of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct RecordSummary {
     /// Its timestamp less the batch's base timestamp, in milliseconds.
     pub timestamp_delta: i64,
     /// Its offset less the batch's base offset.
@@ -27,63 +27,63 @@ impl Batch {
     ///
     /// # Errors
     /// As those of [`Batch::records`] and of its records.
-    pub fn walk(&self, cap: usize, see: &mut dyn FnMut(Passed) -> bool) -> Result<(), BatchError> {
+    pub fn walk(&self, cap: usize, see: &mut dyn FnMut(RecordSummary) -> bool) -> Result<(), BatchError> {
         let codec = self.header().compression()?;
         if codec == Compression::None {
             return self.walk_plain(cap, see);
         }
         let mut shown = 0;
-        let mut count = |passed| {
+        let mut count = |summary| {
             shown += 1;
-            see(passed)
+            see(summary)
         };
-        let first = self.walk_packed(codec, cap, false, &mut count);
+        let first = self.walk_compressed(codec, cap, false, &mut count);
         let window = matches!(&first, Err(BatchError::Codec(CodecError::Malformed { .. })));
         if codec != Compression::Zstd || !window {
             return first;
         }
         // A later frame may be the one with the large window: what was shown is not shown twice.
         let mut seen = 0;
-        let mut once = |passed| {
+        let mut once = |summary| {
             seen += 1;
-            seen <= shown || see(passed)
+            seen <= shown || see(summary)
         };
-        self.walk_packed(codec, cap.min(LARGE_WINDOW_CAP), true, &mut once)
+        self.walk_compressed(codec, cap.min(LARGE_WINDOW_CAP), true, &mut once)
     }
 
-    fn walk_plain(&self, cap: usize, see: &mut dyn FnMut(Passed) -> bool) -> Result<(), BatchError> {
+    fn walk_plain(&self, cap: usize, see: &mut dyn FnMut(RecordSummary) -> bool) -> Result<(), BatchError> {
         for record in self.records(cap)?.iter() {
             let record = record?;
             let has_key = record.key.is_some();
             let (timestamp_delta, offset_delta) = (record.timestamp_delta, record.offset_delta);
-            if !see(Passed { timestamp_delta, offset_delta, has_key }) {
+            if !see(RecordSummary { timestamp_delta, offset_delta, has_key }) {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn walk_packed(
+    fn walk_compressed(
         &self,
         codec: Compression,
         cap: usize,
         large: bool,
-        see: &mut dyn FnMut(Passed) -> bool,
+        see: &mut dyn FnMut(RecordSummary) -> bool,
     ) -> Result<(), BatchError> {
-        let packed = self.bytes().slice(HEADER_SIZE..);
-        let opened = codec::open(codec, &packed, large)?.take(cap as u64 + 1);
+        let compressed = self.bytes().slice(HEADER_SIZE..);
+        let opened = codec::decoder(codec, &compressed, large)?.take(cap as u64 + 1);
         let mut stream = Stream { from: BufReader::with_capacity(STEP, opened), at: 0, end: usize::MAX };
         let fail =
             |why: io::Error| BatchError::Codec(CodecError::Malformed { codec, problem: why.to_string() });
         let too_large = || BatchError::Codec(CodecError::TooLarge { codec, cap });
         for record in 0..self.header().record_count {
             let offset = stream.at;
-            let passed = stream.record().map_err(fail)?;
+            let summary = stream.record().map_err(fail)?;
             if stream.at > cap {
                 return Err(too_large());
             }
-            match passed {
-                Ok(passed) if !see(passed) => return Ok(()),
+            match summary {
+                Ok(summary) if !see(summary) => return Ok(()),
                 Ok(_) => {}
                 Err(problem) => return Err(BatchError::Record { record, offset, problem }),
             }
@@ -95,7 +95,7 @@ impl Batch {
             0 => Ok(()),
             more => {
                 debug_assert!(!left, "nothing is as long as that");
-                Err(BatchError::Left(more))
+                Err(BatchError::TrailingBytes(more))
             }
         }
     }
@@ -143,7 +143,7 @@ impl<R: Read> Stream<R> {
         Ok(true)
     }
 
-    /// A number of at most ten bytes, read as [`Cursor`] reads it.
+    /// A number of at most ten bytes, read as [`RecordCursor`] reads it.
     fn number(&mut self) -> Step<i64> {
         let (mut bytes, mut count) = ([0; 10], 0);
         for place in &mut bytes {
@@ -154,7 +154,7 @@ impl<R: Read> Stream<R> {
                 break;
             }
         }
-        Ok(Cursor { bytes: &bytes[..count], at: 0 }.varlong())
+        Ok(RecordCursor { bytes: &bytes[..count], at: 0 }.varlong())
     }
 
     /// A number of at most 32 bits, in five bytes.
@@ -177,23 +177,23 @@ impl<R: Read> Stream<R> {
     }
 
     /// Passes over the next record; the inner error says what is wrong with it.
-    fn record(&mut self) -> io::Result<Result<Passed, &'static str>> {
+    fn record(&mut self) -> io::Result<Result<RecordSummary, &'static str>> {
         self.end = usize::MAX;
         let Some(length) = self.int()? else { return Ok(Err("its length is malformed")) };
         let Ok(length) = usize::try_from(length) else { return Ok(Err("its length is negative")) };
         self.end = self.at + length;
-        let passed = self.fields()?;
+        let summary = self.fields()?;
         if self.at < self.end && self.from.fill_buf()?.is_empty() {
             return Ok(Err("it is longer than what is left"));
         }
-        let inside = passed.and_then(|passed| {
-            if self.at == self.end { Ok(passed) } else { Err("it is shorter than its length") }
+        let inside = summary.and_then(|summary| {
+            if self.at == self.end { Ok(summary) } else { Err("it is shorter than its length") }
         });
         self.end = usize::MAX;
         Ok(inside)
     }
 
-    fn fields(&mut self) -> io::Result<Result<Passed, &'static str>> {
+    fn fields(&mut self) -> io::Result<Result<RecordSummary, &'static str>> {
         let Some(_attributes) = self.byte()? else { return Ok(Err("it is empty")) };
         let Some(timestamp_delta) = self.number()? else {
             return Ok(Err("its timestamp delta is malformed"));
@@ -204,7 +204,7 @@ impl<R: Read> Stream<R> {
         if !self.headers()? {
             return Ok(Err("its headers do not fit"));
         }
-        Ok(Ok(Passed { timestamp_delta, offset_delta, has_key }))
+        Ok(Ok(RecordSummary { timestamp_delta, offset_delta, has_key }))
     }
 
     fn headers(&mut self) -> io::Result<bool> {
@@ -227,29 +227,29 @@ mod tests {
 
     const CAP: usize = 1 << 20;
 
-    fn seen(batch: &Batch) -> Result<Vec<Passed>, BatchError> {
+    fn seen(batch: &Batch) -> Result<Vec<RecordSummary>, BatchError> {
         let mut all = Vec::new();
-        batch.walk(CAP, &mut |passed| {
-            all.push(passed);
+        batch.walk(CAP, &mut |summary| {
+            all.push(summary);
             true
         })?;
         Ok(all)
     }
 
-    fn iterated(batch: &Batch) -> Result<Vec<Passed>, BatchError> {
+    fn iterated(batch: &Batch) -> Result<Vec<RecordSummary>, BatchError> {
         let set = batch.records(CAP)?;
-        let passed = |record: Result<crate::batch::Record<'_>, BatchError>| {
+        let summary = |record: Result<crate::batch::Record<'_>, BatchError>| {
             let record = record?;
-            Ok(Passed {
+            Ok(RecordSummary {
                 timestamp_delta: record.timestamp_delta,
                 offset_delta: record.offset_delta,
                 has_key: record.key.is_some(),
             })
         };
-        set.iter().map(passed).collect()
+        set.iter().map(summary).collect()
     }
 
-    /// A batch whose records are these bytes, packed with a codec.
+    /// A batch whose records are these bytes, compressed with a codec.
     fn batch(codec: Compression, records: &[u8], count: i32) -> Batch {
         let mut bytes = BatchBuilder::new(codec).build().unwrap().to_vec();
         bytes.truncate(HEADER_SIZE);
@@ -302,9 +302,9 @@ mod tests {
             }
         }
         for (bytes, count) in cases {
-            let (plain, packed) =
+            let (plain, compressed) =
                 (batch(Compression::None, &bytes, count), batch(Compression::Lz4, &bytes, count));
-            assert_eq!(seen(&packed).is_ok(), iterated(&plain).is_ok(), "{:?}", iterated(&plain));
+            assert_eq!(seen(&compressed).is_ok(), iterated(&plain).is_ok(), "{:?}", iterated(&plain));
         }
     }
 

@@ -5,19 +5,19 @@ use bytes::Bytes;
 
 /// A stretch of a source.
 #[derive(Clone, Debug)]
-pub(super) struct Cursor {
+pub(super) struct SourceCursor {
     pub(super) source: u16,
     pub(super) bytes: Bytes,
     pub(super) at: usize,
     pub(super) end: usize,
 }
 
-type Read<T> = Result<T, Problem>;
+type ReadResult<T> = Result<T, Problem>;
 
-impl Cursor {
-    pub(super) fn new(source: u16, bytes: Bytes) -> Cursor {
+impl SourceCursor {
+    pub(super) fn new(source: u16, bytes: Bytes) -> SourceCursor {
         let end = bytes.len();
-        Cursor { source, bytes, at: 0, end }
+        SourceCursor { source, bytes, at: 0, end }
     }
 
     pub(super) fn left(&self) -> usize {
@@ -25,10 +25,10 @@ impl Cursor {
     }
 
     /// The next `length` bytes as a stretch of their own, stepped over here.
-    pub(super) fn split(&mut self, length: usize) -> Read<Cursor> {
+    pub(super) fn split(&mut self, length: usize) -> ReadResult<SourceCursor> {
         let from = self.at;
         self.take(length)?;
-        Ok(Cursor { source: self.source, bytes: self.bytes.clone(), at: from, end: from + length })
+        Ok(SourceCursor { source: self.source, bytes: self.bytes.clone(), at: from, end: from + length })
     }
 
     pub(super) fn rest(&self) -> &[u8] {
@@ -36,11 +36,11 @@ impl Cursor {
     }
 
     /// The last `length` bytes that were read.
-    pub(super) fn behind(&self, length: usize) -> &[u8] {
+    pub(super) fn last_bytes(&self, length: usize) -> &[u8] {
         self.bytes.get(self.at.saturating_sub(length)..self.at).unwrap_or_default()
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Read<&[u8]> {
+    pub(super) fn take(&mut self, length: usize) -> ReadResult<&[u8]> {
         let (from, left) = (self.at, self.left());
         if length > left {
             return Err(Problem::Short { needed: length as u64, left: left as u64 });
@@ -49,60 +49,60 @@ impl Cursor {
         Ok(self.bytes.get(from..self.at).unwrap_or_default())
     }
 
-    fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
+    fn array<const N: usize>(&mut self) -> ReadResult<[u8; N]> {
         let left = self.left() as u64;
         let bytes = self.take(N)?;
         bytes.try_into().map_err(|_| Problem::Short { needed: N as u64, left })
     }
 
-    pub(super) fn i8(&mut self) -> Read<i8> {
+    pub(super) fn i8(&mut self) -> ReadResult<i8> {
         self.array().map(i8::from_be_bytes)
     }
 
-    pub(super) fn i16(&mut self) -> Read<i16> {
+    pub(super) fn i16(&mut self) -> ReadResult<i16> {
         self.array().map(i16::from_be_bytes)
     }
 
-    pub(super) fn u16(&mut self) -> Read<u16> {
+    pub(super) fn u16(&mut self) -> ReadResult<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(super) fn i32(&mut self) -> Read<i32> {
+    pub(super) fn i32(&mut self) -> ReadResult<i32> {
         self.array().map(i32::from_be_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Read<u32> {
+    pub(super) fn u32(&mut self) -> ReadResult<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(super) fn i64(&mut self) -> Read<i64> {
+    pub(super) fn i64(&mut self) -> ReadResult<i64> {
         self.array().map(i64::from_be_bytes)
     }
 
-    pub(super) fn f64(&mut self) -> Read<f64> {
+    pub(super) fn f64(&mut self) -> ReadResult<f64> {
         self.array().map(f64::from_be_bytes)
     }
 
     /// An unsigned number of at most five bytes, and whether it takes more of them than it needs.
-    pub(super) fn uvarint(&mut self) -> Read<(u32, Option<Note>)> {
-        let (bits, note) = self.groups(5)?;
+    pub(super) fn uvarint(&mut self) -> ReadResult<(u32, Option<Note>)> {
+        let (bits, note) = self.seven_bit_groups(5)?;
         u32::try_from(bits).map(|value| (value, note)).map_err(|_| Problem::Varint { most: 5 })
     }
 
     /// A zigzag number of at most five bytes.
-    pub(super) fn varint(&mut self) -> Read<(i32, Option<Note>)> {
-        let (bits, note) = self.groups(5)?;
+    pub(super) fn varint(&mut self) -> ReadResult<(i32, Option<Note>)> {
+        let (bits, note) = self.seven_bit_groups(5)?;
         let bits = u32::try_from(bits).map_err(|_| Problem::Varint { most: 5 })?;
         Ok(((bits >> 1) as i32 ^ -((bits & 1) as i32), note))
     }
 
     /// A zigzag number of at most ten bytes.
-    pub(super) fn varlong(&mut self) -> Read<(i64, Option<Note>)> {
-        let (bits, note) = self.groups(10)?;
+    pub(super) fn varlong(&mut self) -> ReadResult<(i64, Option<Note>)> {
+        let (bits, note) = self.seven_bit_groups(10)?;
         Ok(((bits >> 1) as i64 ^ -((bits & 1) as i64), note))
     }
 
-    fn groups(&mut self, most: u32) -> Read<(u64, Option<Note>)> {
+    fn seven_bit_groups(&mut self, most: u32) -> ReadResult<(u64, Option<Note>)> {
         let mut bits: u64 = 0;
         for place in 0..most {
             let [byte] = self.array()?;

@@ -1,13 +1,13 @@
 //! Bytes that hold a message of their own.
 
-use super::cursor::Cursor;
+use super::cursor::SourceCursor;
 use super::walk::{Step, Walk};
 use super::{Kind, Region, Value};
 use crate::tables::{FieldTable, MessageKind, MessageTable};
 
 /// What the key of a record says about its value.
 #[derive(Clone, Copy)]
-pub(super) enum Form {
+pub(super) enum ValueFormat {
     Plain,
     Control(i16),
     Internal(&'static MessageTable),
@@ -19,16 +19,16 @@ const SHARES: &str = "__share_group_state";
 
 impl<'o> Walk<'o> {
     /// Runs `read` one level below a node that stands already, and counts what it adds as that node's.
-    pub(super) fn deeper(&mut self, id: usize, read: impl FnOnce(&mut Walk<'o>)) {
-        self.step_down(1);
+    pub(super) fn with_children(&mut self, id: usize, read: impl FnOnce(&mut Walk<'o>)) {
+        self.change_depth(1);
         read(self);
-        self.step_down(-1);
+        self.change_depth(-1);
         let end = self.out.nodes.len() as u32;
         self.edit(id, |node| node.end = end);
     }
 
     /// The bytes of a field of a group message: a subscription or an assignment, if they are exactly one.
-    pub(super) fn nested(&mut self, cur: &mut Cursor, id: usize, field: &'static FieldTable) {
+    pub(super) fn nested(&mut self, cur: &mut SourceCursor, id: usize, field: &'static FieldTable) {
         let name = match (self.message, field.name) {
             ("JoinGroupRequest" | "JoinGroupResponse", "Metadata") => "ConsumerProtocolSubscription",
             ("DescribeGroupsResponse", "MemberMetadata") => "ConsumerProtocolSubscription",
@@ -41,7 +41,7 @@ impl<'o> Walk<'o> {
         }
         let Some(table) = self.set.message(name) else { return };
         let (nodes, faults) = (self.out.nodes.len(), self.out.faults.len());
-        self.deeper(id, |walk| walk.versioned(cur, table));
+        self.with_children(id, |walk| walk.versioned(cur, table));
         if self.out.faults.len() > faults {
             // Other protocols put other things there, and nobody says which: bytes they stay.
             self.out.faults.truncate(faults);
@@ -51,15 +51,16 @@ impl<'o> Walk<'o> {
     }
 
     /// A message with its version in front.
-    fn versioned(&mut self, cur: &mut Cursor, table: &'static MessageTable) {
+    fn versioned(&mut self, cur: &mut SourceCursor, table: &'static MessageTable) {
         let message = std::mem::replace(&mut self.message, table.name);
         let id = self.open(cur, table.name, Kind::Blank);
         self.edit(id, |node| {
             node.value = Value::Struct;
             node.about = table.about;
         });
-        let _ = self.whole(cur, |walk, cur| {
-            let version = walk.number(cur, ("version", "int16", "version of what follows"), Cursor::i16)?;
+        let _ = self.read_all(cur, |walk, cur| {
+            let version =
+                walk.number(cur, ("version", "int16", "version of what follows"), SourceCursor::i16)?;
             // Later versions only add at the end.
             let version = (version as i16).min(table.versions.max);
             walk.edit(id, |node| node.kind = Kind::Version(version));
@@ -70,27 +71,32 @@ impl<'o> Walk<'o> {
     }
 
     /// Opens the key of a record that was just read.
-    pub(super) fn open_key(&mut self, cur: &Cursor, length: Option<usize>, control: bool) -> Form {
-        let Some(mut inner) = self.content(cur, length) else { return Form::Plain };
+    pub(super) fn open_key(
+        &mut self,
+        cur: &SourceCursor,
+        length: Option<usize>,
+        control: bool,
+    ) -> ValueFormat {
+        let Some(mut inner) = self.content(cur, length) else { return ValueFormat::Plain };
         let Some(kind) = inner.rest().get(..4).filter(|_| control) else { return self.internal_key(inner) };
         let kind = i16::from_be_bytes([kind[2], kind[3]]);
         let id = self.out.nodes.len().saturating_sub(1);
-        self.deeper(id, |walk| {
-            let _ = walk.whole(&mut inner, |walk, cur| {
-                walk.number(cur, ("version", "int16", "version of the key"), Cursor::i16)?;
+        self.with_children(id, |walk| {
+            let _ = walk.read_all(&mut inner, |walk, cur| {
+                walk.number(cur, ("version", "int16", "version of the key"), SourceCursor::i16)?;
                 let what = ("type", Kind::Word("int16"), "what the control record says");
                 walk.leaf(cur, what, |cur| cur.i16().map(|kind| ((), Value::Control(kind), None)))
             });
         });
-        Form::Control(kind)
+        ValueFormat::Control(kind)
     }
 
-    fn internal_key(&mut self, mut inner: Cursor) -> Form {
+    fn internal_key(&mut self, mut inner: SourceCursor) -> ValueFormat {
         let topic = self.topic.as_deref().unwrap_or_default();
         let (true, Some(kind)) =
             (matches!(topic, GROUPS | TRANSACTIONS | SHARES), inner.rest().first_chunk())
         else {
-            return Form::Plain;
+            return ValueFormat::Plain;
         };
         let kind = i16::from_be_bytes(*kind);
         let mine = |name: &str| match topic {
@@ -104,39 +110,39 @@ impl<'o> Walk<'o> {
         };
         let mut keys = self.set.messages().iter().filter(|table| table.kind == MessageKind::CoordinatorKey);
         let table = keys.find(|table| table.api_key.is_some_and(|key| key.0 == kind) && mine(table.name));
-        let Some(table) = table else { return Form::Plain };
+        let Some(table) = table else { return ValueFormat::Plain };
         let id = self.out.nodes.len().saturating_sub(1);
-        self.deeper(id, |walk| {
+        self.with_children(id, |walk| {
             let key = walk.open(&inner, table.name, Kind::Blank);
-            let _ = walk.whole(&mut inner, |walk, cur| {
-                walk.number(cur, ("type", "int16", "which kind of record it is"), Cursor::i16)?;
+            let _ = walk.read_all(&mut inner, |walk, cur| {
+                walk.number(cur, ("type", "int16", "which kind of record it is"), SourceCursor::i16)?;
                 walk.body(cur, table, table.versions.max)
             });
             walk.close(key, &inner);
         });
         let value = table.name.strip_suffix("Key").map(|name| format!("{name}Value"));
-        value.and_then(|name| self.set.message(&name)).map_or(Form::Plain, Form::Internal)
+        value.and_then(|name| self.set.message(&name)).map_or(ValueFormat::Plain, ValueFormat::Internal)
     }
 
     /// Opens the value of a record that was just read.
-    pub(super) fn open_value(&mut self, cur: &Cursor, length: Option<usize>, form: Form) {
+    pub(super) fn open_value(&mut self, cur: &SourceCursor, length: Option<usize>, form: ValueFormat) {
         let Some(mut inner) = self.content(cur, length) else { return };
         let id = self.out.nodes.len().saturating_sub(1);
         match form {
-            Form::Plain => {}
-            Form::Internal(table) => self.deeper(id, |walk| walk.versioned(&mut inner, table)),
-            Form::Control(kind) => self.deeper(id, |walk| {
-                let _ = walk.whole(&mut inner, |walk, cur| walk.control_value(cur, kind));
+            ValueFormat::Plain => {}
+            ValueFormat::Internal(table) => self.with_children(id, |walk| walk.versioned(&mut inner, table)),
+            ValueFormat::Control(kind) => self.with_children(id, |walk| {
+                let _ = walk.read_all(&mut inner, |walk, cur| walk.control_value(cur, kind));
             }),
         }
     }
 
-    fn control_value(&mut self, cur: &mut Cursor, kind: i16) -> Step {
+    fn control_value(&mut self, cur: &mut SourceCursor, kind: i16) -> Step {
         let name = match kind {
             0 | 1 => {
-                self.number(cur, ("version", "int16", "version of the value"), Cursor::i16)?;
+                self.number(cur, ("version", "int16", "version of the value"), SourceCursor::i16)?;
                 let about = "epoch of the coordinator that ended the transaction";
-                self.number(cur, ("coordinator_epoch", "int32", about), Cursor::i32)?;
+                self.number(cur, ("coordinator_epoch", "int32", about), SourceCursor::i32)?;
                 // A later version may say more.
                 self.undecoded(cur);
                 return Ok(());
@@ -158,7 +164,7 @@ impl<'o> Walk<'o> {
     }
 
     /// The content of the node made last, as a stretch of its own, if there is any and nodes are still made.
-    fn content(&mut self, cur: &Cursor, length: Option<usize>) -> Option<Cursor> {
+    fn content(&mut self, cur: &SourceCursor, length: Option<usize>) -> Option<SourceCursor> {
         let length = length.filter(|length| *length > 0 && self.options.nested && !self.out.cut)?;
         let mut inner = cur.clone();
         (inner.at, inner.end) = (cur.at - length, cur.at);

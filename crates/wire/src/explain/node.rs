@@ -267,7 +267,7 @@ pub enum Problem {
     },
     /// Bytes behind the end.
     #[error("expected the end, found {0} more bytes")]
-    Left(u64),
+    TrailingBytes(u64),
     /// A size that does not fit the frame.
     #[error("expected a size of {found} in front of as many bytes, found {stated}")]
     Size {
@@ -335,7 +335,7 @@ impl fmt::Display for Fault {
 
 /// What the header of a frame says, as far as it could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct FrameHeader {
     /// The API.
     pub key: ApiKey,
     /// The version of the message.
@@ -348,15 +348,15 @@ pub struct Head {
 
 /// A frame taken apart.
 #[derive(Clone, Debug)]
-pub struct Explained {
+pub struct Explanation {
     pub(super) sources: Vec<Bytes>,
     pub(super) nodes: Vec<Node>,
     pub(super) faults: Vec<Fault>,
-    pub(super) head: Option<Head>,
+    pub(super) head: Option<FrameHeader>,
     pub(super) cut: bool,
 }
 
-impl Explained {
+impl Explanation {
     /// Every node in preorder: a node stands before its children; the first one is the root.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -402,7 +402,7 @@ impl Explained {
     }
 
     /// What the header says; `None` if it could not be read, or there was none.
-    pub fn head(&self) -> Option<&Head> {
+    pub fn head(&self) -> Option<&FrameHeader> {
         self.head.as_ref()
     }
 

@@ -1,6 +1,6 @@
 //! Message sets of formats 0 and 1: Produce below version 3 and Fetch below version 4, no longer spoken by Kafka 4.
 
-use super::cursor::Cursor;
+use super::cursor::SourceCursor;
 use super::walk::{Step, Walk, bytes};
 use super::{Kind, Prefix, Region, Value};
 
@@ -10,22 +10,22 @@ const CODEC_BITS: i16 = 7;
 
 impl Walk<'_> {
     /// One entry: a message, or compressed messages.
-    pub(super) fn old_message(&mut self, cur: &mut Cursor, magic: i8) -> Step {
+    pub(super) fn message_set_entry(&mut self, cur: &mut SourceCursor, magic: i8) -> Step {
         self.message = "Message";
         let whole = cur.clone();
         self.number(
             cur,
             ("offset", "int64", "offset; of the last message inside, if compressed"),
-            Cursor::i64,
+            SourceCursor::i64,
         )?;
         self.number(
             cur,
             ("message_size", "int32", "number of bytes that follow in this entry"),
-            Cursor::i32,
+            SourceCursor::i32,
         )?;
         let found = whole.rest().get(CRC_FROM..).map(crc32).unwrap_or_default();
         self.crc(cur, "CRC-32 of everything from the magic on", found)?;
-        self.number(cur, ("magic", "int8", "format of the message"), Cursor::i8)?;
+        self.number(cur, ("magic", "int8", "format of the message"), SourceCursor::i8)?;
         let about = "codec and timestamp type";
         let attributes = self.leaf(cur, ("attributes", Kind::Word("int8"), about), |cur| {
             let bits = i16::from(cur.i8()?);
@@ -40,17 +40,17 @@ impl Walk<'_> {
             0 => self
                 .leaf(cur, ("value", Kind::Word("bytes"), ""), |cur| bytes(cur, Prefix::Int32, true))
                 .map(|_| ()),
-            codec => self.old_compressed(cur, codec),
+            codec => self.compressed_entry(cur, codec),
         }
     }
 
-    fn old_compressed(&mut self, cur: &mut Cursor, codec: u8) -> Step {
+    fn compressed_entry(&mut self, cur: &mut SourceCursor, codec: u8) -> Step {
         let about = "length of the compressed messages";
-        self.number(cur, ("value_length", "int32", about), Cursor::i32)?;
+        self.number(cur, ("value_length", "int32", about), SourceCursor::i32)?;
         self.region = Region::RecordBatch;
         if let Some(mut inner) = self.decompressed(cur, codec)? {
             let id = self.out.nodes.len().saturating_sub(1);
-            self.deeper(id, |walk| walk.records(&mut inner, id));
+            self.with_children(id, |walk| walk.records(&mut inner, id));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Record batches and what is in them.
 
-use super::cursor::Cursor;
-use super::walk::{Read, Step, Walk, bytes, int};
+use super::cursor::SourceCursor;
+use super::walk::{ReadResult, Step, Walk, bytes, int};
 use super::{Kind, Note, Prefix, Problem, Region, Value};
 use crate::batch::HEADER_SIZE;
 use crate::codec::{Compression, decompress};
@@ -9,27 +9,27 @@ use bytes::Bytes;
 
 const MAGIC_AT: usize = 16;
 /// Of the base offset and the length itself.
-const NOT_COUNTED: u64 = 12;
+const LENGTH_EXCLUDES: u64 = 12;
 const CRC_FROM: usize = 21;
 const CODEC_BITS: i16 = 7;
 const CONTROL: i16 = 1 << 5;
 
 /// A batch, as far as its records depend on it.
-struct Batch {
+struct BatchContext {
     attributes: i16,
     count: i64,
 }
 
 impl Walk<'_> {
     /// A records field: batches, or the entries of an old message set, to its end.
-    pub(super) fn records(&mut self, cur: &mut Cursor, id: usize) {
+    pub(super) fn records(&mut self, cur: &mut SourceCursor, id: usize) {
         let (region, message) = (self.region, self.message);
         let may_be_cut = message.ends_with("FetchResponse");
         self.region = Region::RecordBatch;
         let mut index = 0;
         while cur.left() > 0 {
             self.message = "RecordBatch";
-            if self.one(cur, (index, may_be_cut)).is_err() {
+            if self.batch_or_entry(cur, (index, may_be_cut)).is_err() {
                 break;
             }
             index += 1;
@@ -47,7 +47,7 @@ impl Walk<'_> {
     }
 
     /// One batch or entry. Fails when where the next one starts cannot be known.
-    fn one(&mut self, cur: &mut Cursor, (index, may_be_cut): (u32, bool)) -> Step {
+    fn batch_or_entry(&mut self, cur: &mut SourceCursor, (index, may_be_cut): (u32, bool)) -> Step {
         let left = cur.left() as u64;
         let Some(magic) = cur.rest().get(MAGIC_AT).map(|magic| *magic as i8) else {
             if !may_be_cut {
@@ -56,7 +56,7 @@ impl Walk<'_> {
             return Err(super::walk::Stop);
         };
         let length = cur.rest().get(8..12).and_then(|raw| raw.try_into().ok()).map_or(0, i32::from_be_bytes);
-        let Ok(needed) = u64::try_from(length).map(|length| length + NOT_COUNTED) else {
+        let Ok(needed) = u64::try_from(length).map(|length| length + LENGTH_EXCLUDES) else {
             return Err(self.fault(cur, "batch_length", Problem::Negative(length.into())));
         };
         if needed > left {
@@ -73,30 +73,30 @@ impl Walk<'_> {
         };
         let id = self.open(&inner, name, kind);
         self.edit(id, |node| node.index = Some(index));
-        let _ = self.whole(&mut inner, |walk, cur| match magic {
+        let _ = self.read_all(&mut inner, |walk, cur| match magic {
             2 => walk.batch(cur),
-            0 | 1 => walk.old_message(cur, magic),
+            0 | 1 => walk.message_set_entry(cur, magic),
             _ => Err(walk.fault(cur, "magic", Problem::Magic(magic))),
         });
         self.close(id, &inner);
         Ok(())
     }
 
-    fn batch(&mut self, cur: &mut Cursor) -> Step {
+    fn batch(&mut self, cur: &mut SourceCursor) -> Step {
         let whole = cur.clone();
         self.number(
             cur,
             ("base_offset", "int64", "offset of the first record, written by the broker"),
-            Cursor::i64,
+            SourceCursor::i64,
         )?;
         self.number(
             cur,
             ("batch_length", "int32", "number of bytes that follow in this batch"),
-            Cursor::i32,
+            SourceCursor::i32,
         )?;
         let about = "epoch of the leader that appended it, written by the broker";
-        self.number(cur, ("partition_leader_epoch", "int32", about), Cursor::i32)?;
-        self.number(cur, ("magic", "int8", "format of the batch"), Cursor::i8)?;
+        self.number(cur, ("partition_leader_epoch", "int32", about), SourceCursor::i32)?;
+        self.number(cur, ("magic", "int8", "format of the batch"), SourceCursor::i8)?;
         let stated = whole.rest().get(CRC_FROM..).map(crc32c::crc32c).unwrap_or_default();
         self.crc(cur, "CRC-32C of everything from the attributes on", stated)?;
         let about = "codec, timestamp type, transactional, control, delete horizon";
@@ -104,23 +104,23 @@ impl Walk<'_> {
             cur.i16().map(|bits| (bits, Value::Attributes(bits), None))
         })?;
         let about = "offset of the last record less the base offset";
-        self.number(cur, ("last_offset_delta", "int32", about), Cursor::i32)?;
+        self.number(cur, ("last_offset_delta", "int32", about), SourceCursor::i32)?;
         self.timestamp(cur, "base_timestamp", "what the timestamps of the records count from")?;
         self.timestamp(cur, "max_timestamp", "the largest timestamp, or the time of the append")?;
-        self.number(cur, ("producer_id", "int64", "the producer, -1 for none"), Cursor::i64)?;
-        self.number(cur, ("producer_epoch", "int16", "its epoch, -1 for none"), Cursor::i16)?;
+        self.number(cur, ("producer_id", "int64", "the producer, -1 for none"), SourceCursor::i64)?;
+        self.number(cur, ("producer_epoch", "int16", "its epoch, -1 for none"), SourceCursor::i16)?;
         let about = "sequence number of the first record, -1 for none";
-        self.number(cur, ("base_sequence", "int32", about), Cursor::i32)?;
-        let count = self.number(cur, ("record_count", "int32", "number of records"), Cursor::i32)?;
-        self.batch_records(cur, &Batch { attributes, count })
+        self.number(cur, ("base_sequence", "int32", about), SourceCursor::i32)?;
+        let count = self.number(cur, ("record_count", "int32", "number of records"), SourceCursor::i32)?;
+        self.batch_records(cur, &BatchContext { attributes, count })
     }
 
-    fn batch_records(&mut self, cur: &mut Cursor, batch: &Batch) -> Step {
+    fn batch_records(&mut self, cur: &mut SourceCursor, batch: &BatchContext) -> Step {
         match (batch.attributes & CODEC_BITS) as u8 {
             0 => self.record_list(cur, batch),
             codec => match self.decompressed(cur, codec)? {
                 Some(mut inner) => {
-                    self.inside(&mut inner, |walk, cur| walk.record_list(cur, batch));
+                    self.read_source(&mut inner, |walk, cur| walk.record_list(cur, batch));
                     Ok(())
                 }
                 None => Ok(()),
@@ -129,26 +129,30 @@ impl Walk<'_> {
     }
 
     /// Reads a source of its own below the node that was made last.
-    pub(super) fn inside(&mut self, inner: &mut Cursor, read: impl FnOnce(&mut Self, &mut Cursor) -> Step) {
+    pub(super) fn read_source(
+        &mut self,
+        inner: &mut SourceCursor,
+        read: impl FnOnce(&mut Self, &mut SourceCursor) -> Step,
+    ) {
         let id = self.out.nodes.len().saturating_sub(1);
-        self.deeper(id, |walk| {
-            let _ = walk.whole(inner, read);
+        self.with_children(id, |walk| {
+            let _ = walk.read_all(inner, read);
         });
     }
 
     /// Takes the rest of the cursor as compressed; `None` if it is empty.
-    pub(super) fn decompressed(&mut self, cur: &mut Cursor, codec: u8) -> Step<Option<Cursor>> {
+    pub(super) fn decompressed(&mut self, cur: &mut SourceCursor, codec: u8) -> Step<Option<SourceCursor>> {
         let packed = cur.left();
         if packed == 0 {
             return Ok(None);
         }
-        let cap = self.options.cap.saturating_sub(self.spent);
+        let cap = self.options.cap.saturating_sub(self.decompressed_bytes);
         let plain = match Compression::from_number(codec) {
             Some(codec) => decompress(codec, cur.rest(), cap).map_err(|why| why.to_string()),
             None => Err(format!("codec {codec}, which is not defined")),
         };
         let plain = plain.map_err(|why| self.fault(cur, "records", Problem::Codec(why)))?;
-        self.spent += plain.len();
+        self.decompressed_bytes += plain.len();
         let (source, to) = (self.out.sources.len() as u16, plain.len() as u32);
         let what = ("records", Kind::Word("compressed"), "the records, compressed as one");
         self.leaf(cur, what, |cur| {
@@ -157,10 +161,10 @@ impl Walk<'_> {
         })?;
         let plain = Bytes::from(plain);
         self.out.sources.push(plain.clone());
-        Ok(Some(Cursor::new(source, plain)))
+        Ok(Some(SourceCursor::new(source, plain)))
     }
 
-    fn record_list(&mut self, cur: &mut Cursor, batch: &Batch) -> Step {
+    fn record_list(&mut self, cur: &mut SourceCursor, batch: &BatchContext) -> Step {
         self.region = Region::Record;
         self.message = "Record";
         let left = cur.left() as u64;
@@ -183,13 +187,13 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn record(&mut self, cur: &mut Cursor, control: bool) -> Step {
+    fn record(&mut self, cur: &mut SourceCursor, control: bool) -> Step {
         let what = ("length", Kind::Word("varint"), "number of bytes that follow in this record");
         let length = self.leaf(cur, what, varint)?;
         let split = usize::try_from(length).map_err(|_| Problem::Negative(length)).and_then(|n| cur.split(n));
         let mut inner = split.map_err(|problem| self.fault(cur, "length", problem))?;
-        let _ = self.whole(&mut inner, |walk, cur| {
-            walk.number(cur, ("attributes", "int8", "not used"), Cursor::i8)?;
+        let _ = self.read_all(&mut inner, |walk, cur| {
+            walk.number(cur, ("attributes", "int8", "not used"), SourceCursor::i8)?;
             let what = ("timestamp_delta", Kind::Word("varlong"), "milliseconds from the base timestamp");
             walk.leaf(cur, what, |cur| {
                 let (value, note) = cur.varlong()?;
@@ -202,7 +206,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn key_and_value(&mut self, cur: &mut Cursor, control: bool) -> Step {
+    fn key_and_value(&mut self, cur: &mut SourceCursor, control: bool) -> Step {
         let length = self.leaf(cur, ("key", Kind::Word("bytes"), "null for none"), |cur| {
             bytes(cur, Prefix::Varint, true)
         })?;
@@ -213,7 +217,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn headers(&mut self, cur: &mut Cursor) -> Step {
+    fn headers(&mut self, cur: &mut SourceCursor) -> Step {
         let id = self.open(cur, "headers", Kind::Word("[]Header"));
         let count = self.leaf(cur, ("length", Kind::Word("varint"), "number of headers"), varint)?;
         let Ok(count) = u32::try_from(count) else {
@@ -227,7 +231,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn header(&mut self, cur: &mut Cursor, index: u32) -> Step {
+    fn header(&mut self, cur: &mut SourceCursor, index: u32) -> Step {
         let id = self.open(cur, "Header", Kind::Word("Header"));
         self.edit(id, |node| {
             node.index = Some(index);
@@ -241,21 +245,26 @@ impl Walk<'_> {
 
     pub(super) fn number<T: Into<i64>>(
         &mut self,
-        cur: &mut Cursor,
+        cur: &mut SourceCursor,
         (name, word, about): (&'static str, &'static str, &'static str),
-        read: impl FnOnce(&mut Cursor) -> Result<T, Problem>,
+        read: impl FnOnce(&mut SourceCursor) -> Result<T, Problem>,
     ) -> Step<i64> {
         self.leaf(cur, (name, Kind::Word(word), about), int(read))
     }
 
-    pub(super) fn timestamp(&mut self, cur: &mut Cursor, name: &'static str, about: &'static str) -> Step {
+    pub(super) fn timestamp(
+        &mut self,
+        cur: &mut SourceCursor,
+        name: &'static str,
+        about: &'static str,
+    ) -> Step {
         self.leaf(cur, (name, Kind::Word("int64"), about), |cur| {
             cur.i64().map(|value| ((), Value::Timestamp(value), None))
         })
     }
 
     /// A checksum; a fault, but not the end, when the bytes give another one.
-    pub(super) fn crc(&mut self, cur: &mut Cursor, about: &'static str, found: u32) -> Step {
+    pub(super) fn crc(&mut self, cur: &mut SourceCursor, about: &'static str, found: u32) -> Step {
         let before = cur.clone();
         let stated = self.leaf(cur, ("crc", Kind::Word("uint32"), about), |cur| {
             let stated = cur.u32()?;
@@ -268,7 +277,7 @@ impl Walk<'_> {
     }
 }
 
-fn varint(cur: &mut Cursor) -> Read<i64> {
+fn varint(cur: &mut SourceCursor) -> ReadResult<i64> {
     let (value, note) = cur.varint()?;
     Ok((value.into(), Value::Int(value.into()), note))
 }

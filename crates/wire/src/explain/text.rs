@@ -1,19 +1,19 @@
 //! The tree in words: the columns of a reference page.
 
-use super::{Explained, Kind, Node, Prefix, Value};
+use super::{Explanation, Kind, Node, Prefix, Value};
 use crate::codec::Compression;
 use crate::{ApiKey, ErrorCode, Uuid};
 use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Abouts longer than this are cut to [`CUT_ABOUT`] characters and three dots.
-const LONGEST_ABOUT: usize = 78;
+const MAX_ABOUT: usize = 78;
 const CUT_ABOUT: usize = 75;
 /// Characters of a text, and bytes of a blob, that are shown.
-const SHOWN_TEXT: usize = 100;
-const SHOWN_BYTES: usize = 24;
+const MAX_TEXT_CHARS: usize = 100;
+const MAX_HEX_BYTES: usize = 24;
 
-impl Explained {
+impl Explanation {
     /// The name of a node, with its place in its array: `Partitions`, `int32[3]`.
     pub fn label(&self, id: usize) -> Cow<'static, str> {
         match self.nodes().get(id) {
@@ -36,28 +36,28 @@ impl Explained {
             Value::None => String::new(),
             Value::Struct if matches!(node.kind, Kind::Word("struct") | Kind::Version(_)) => String::new(),
             Value::Struct => "struct".to_owned(),
-            Value::Null(prefix) => format!("null{}", measure(prefix, None)),
+            Value::Null(prefix) => format!("null{}", length_text(prefix, None)),
             Value::Bool(value) => value.to_string(),
             Value::Int(value) => value.to_string(),
             Value::Float(value) => format!("{value:?}"),
             Value::Uuid => Uuid(self.bytes(node).try_into().unwrap_or_default()).to_string(),
             Value::Text { length, prefix } => {
-                format!("{}{}", quoted(self.content(node)), measure(prefix, Some(length)))
+                format!("{}{}", quote(self.content(node)), length_text(prefix, Some(length)))
             }
             Value::Bytes { length, prefix } => {
-                let count = counted(length, "byte");
+                let count = count_text(length, "byte");
                 // What is opened below need not be shown here.
                 let opened = node.end as usize > id + 1;
-                let content = if opened { String::new() } else { shown(self.content(node)) };
-                format!("{count}{content}{}", measure(prefix, Some(length)))
+                let content = if opened { String::new() } else { show_bytes(self.content(node)) };
+                format!("{count}{content}{}", length_text(prefix, Some(length)))
             }
-            Value::Elements(count) => counted(count, "element"),
+            Value::Elements(count) => count_text(count, "element"),
             Value::Count { written, prefix: Prefix::Compact } => format!("{written} (compact, n+1)"),
             Value::Count { written, .. } => (written as i32).to_string(),
             Value::Api(key) => format!("{key} ({})", ApiKey(key).name()),
             Value::Error(0) => "0".to_owned(),
             Value::Error(code) => format!("{code} ({})", ErrorCode(code).name()),
-            Value::Timestamp(millis) => timestamp(millis),
+            Value::Timestamp(millis) => format_timestamp(millis),
             Value::Crc(crc) => format!("{crc:08x}"),
             Value::Attributes(bits) => attributes(bits),
             Value::Control(kind) => format!("{kind} ({})", control(kind)),
@@ -92,7 +92,7 @@ impl Explained {
         columns(&self.rows())
     }
 
-    /// The cells of [`Explained::tree`], a row for each node: the label with its branches in front, type, value, position, and
+    /// The cells of [`Explanation::tree`], a row for each node: the label with its branches in front, type, value, position, and
     /// meaning, cut to fit a line.
     pub fn rows(&self) -> Vec<[String; 5]> {
         let depths: Vec<usize> = self.nodes().iter().map(|node| usize::from(node.depth)).collect();
@@ -103,7 +103,7 @@ impl Explained {
         rows.collect()
     }
 
-    /// What [`Explained::rows`] shows of a node behind its label: type, value, position, and meaning.
+    /// What [`Explanation::rows`] shows of a node behind its label: type, value, position, and meaning.
     pub fn cells(&self, id: usize) -> [String; 4] {
         [self.type_text(id), self.value_cell(id), self.position_text(id), self.about_cell(id)]
     }
@@ -120,7 +120,7 @@ impl Explained {
         let note = self.nodes().get(id).and_then(|node| node.note);
         let about = self.about_text(id);
         let about = match about.chars().count() {
-            long if long > LONGEST_ABOUT => about.chars().take(CUT_ABOUT).chain("...".chars()).collect(),
+            long if long > MAX_ABOUT => about.chars().take(CUT_ABOUT).chain("...".chars()).collect(),
             _ => about.into_owned(),
         };
         match note {
@@ -171,7 +171,7 @@ pub fn columns(rows: &[[String; 5]]) -> String {
     out
 }
 
-fn measure(prefix: Prefix, length: Option<u32>) -> String {
+fn length_text(prefix: Prefix, length: Option<u32>) -> String {
     let signed = length.map_or(-1, i64::from);
     match prefix {
         Prefix::Compact => format!(" (compact, len+1={})", signed + 1),
@@ -182,14 +182,14 @@ fn measure(prefix: Prefix, length: Option<u32>) -> String {
     }
 }
 
-fn counted(count: u32, what: &str) -> String {
+fn count_text(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A string in quotes, on one line, cut when long.
-pub fn quoted(bytes: &[u8]) -> String {
+pub fn quote(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let mut short: String = text.chars().take(SHOWN_TEXT).collect();
+    let mut short: String = text.chars().take(MAX_TEXT_CHARS).collect();
     if short.len() < text.len() {
         short.push('…');
     }
@@ -197,19 +197,19 @@ pub fn quoted(bytes: &[u8]) -> String {
 }
 
 /// Bytes as text if they read like one, else in hex.
-pub fn shown(bytes: &[u8]) -> String {
+pub fn show_bytes(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return String::new();
     }
     let readable = std::str::from_utf8(bytes).is_ok_and(|text| !text.chars().any(char::is_control));
     if readable {
-        return format!(" {}", quoted(bytes));
+        return format!(" {}", quote(bytes));
     }
     let mut out = " ".to_owned();
-    for byte in bytes.iter().take(SHOWN_BYTES) {
+    for byte in bytes.iter().take(MAX_HEX_BYTES) {
         let _ = write!(out, "{byte:02x}");
     }
-    if bytes.len() > SHOWN_BYTES {
+    if bytes.len() > MAX_HEX_BYTES {
         out.push('…');
     }
     out
@@ -240,7 +240,7 @@ fn control(kind: i16) -> &'static str {
 }
 
 /// Milliseconds, and as a date in UTC where they make one.
-pub fn timestamp(millis: i64) -> String {
+pub fn format_timestamp(millis: i64) -> String {
     const DAY: i64 = 86_400_000;
     // The end of the year 9999.
     if millis <= 0 || millis >= 253_402_300_800_000 {

@@ -1,16 +1,16 @@
 //! The walk over the tables.
 
-use super::cursor::Cursor;
-use super::{Explained, Fault, Head, Kind, Node, Note, Options, Prefix, Problem, Region, Value};
+use super::cursor::SourceCursor;
+use super::{Explanation, Fault, FrameHeader, Kind, Node, Note, Options, Prefix, Problem, Region, Value};
 use crate::smallest_frame_of;
 use crate::tables::{Direction, FieldTable, MessageTable, StructTable, TableSet, Type};
 use crate::{ApiInfo, ApiKey};
 use bytes::Bytes;
 
 /// Structs in one another; no schema of Kafka's comes near.
-const DEEPEST: u8 = 64;
+const MAX_DEPTH: u8 = 64;
 /// The longest string, in bytes, in both encodings.
-const LONGEST_TEXT: u64 = 32767;
+const MAX_STRING_LENGTH: u64 = crate::text::MAX_STRING_LENGTH as u64;
 
 /// A fault was met and written down; whatever encloses the place and has a length of its own goes on behind it.
 pub(super) struct Stop;
@@ -18,33 +18,33 @@ pub(super) struct Stop;
 pub(super) type Step<T = ()> = Result<T, Stop>;
 
 /// Takes a request frame apart, its size included.
-pub fn request(set: &TableSet, frame: &Bytes, options: &Options) -> Explained {
+pub fn request(set: &TableSet, frame: &Bytes, options: &Options) -> Explanation {
     let mut walk = Walk::new(set, options, frame);
     walk.frame(frame, Walk::request);
     walk.finish()
 }
 
 /// Takes the response to a request of that API and version apart, its size included.
-pub fn response(set: &TableSet, key: ApiKey, version: i16, frame: &Bytes, options: &Options) -> Explained {
+pub fn response(set: &TableSet, key: ApiKey, version: i16, frame: &Bytes, options: &Options) -> Explanation {
     let mut walk = Walk::new(set, options, frame);
     walk.frame(frame, |walk, cur| walk.response(cur, key, version));
     walk.finish()
 }
 
 /// Takes a message without size and header apart.
-pub fn message(table: &'static MessageTable, version: i16, bytes: &Bytes, options: &Options) -> Explained {
+pub fn message(table: &'static MessageTable, version: i16, bytes: &Bytes, options: &Options) -> Explanation {
     let mut walk = Walk::new(TableSet::built_in(), options, bytes);
-    let mut cur = Cursor::new(0, bytes.clone());
+    let mut cur = SourceCursor::new(0, bytes.clone());
     let id = walk.open(&cur, table.name, Kind::Message(version));
-    let _ = walk.whole(&mut cur, |walk, cur| walk.body(cur, table, version));
+    let _ = walk.read_all(&mut cur, |walk, cur| walk.body(cur, table, version));
     walk.close(id, &cur);
     walk.finish()
 }
 
 /// Takes record batches apart, one behind the other.
-pub fn records(bytes: &Bytes, options: &Options) -> Explained {
+pub fn records(bytes: &Bytes, options: &Options) -> Explanation {
     let mut walk = Walk::new(TableSet::built_in(), options, bytes);
-    let mut cur = Cursor::new(0, bytes.clone());
+    let mut cur = SourceCursor::new(0, bytes.clone());
     let id = walk.open(&cur, "records", Kind::Blank);
     walk.records(&mut cur, id);
     walk.close(id, &cur);
@@ -53,7 +53,7 @@ pub fn records(bytes: &Bytes, options: &Options) -> Explained {
 
 /// The smallest legal frame of an API and version, taken apart: what a reference page shows. `None` if there is no such
 /// version.
-pub fn sample(set: &TableSet, info: &ApiInfo, direction: Direction, version: i16) -> Option<Explained> {
+pub fn sample(set: &TableSet, info: &ApiInfo, direction: Direction, version: i16) -> Option<Explanation> {
     let frame = smallest_frame_of(info, direction, version)?;
     let options = Options::default();
     let mut walk = Walk::new(set, &options, &frame);
@@ -67,12 +67,12 @@ pub fn sample(set: &TableSet, info: &ApiInfo, direction: Direction, version: i16
 
 /// The message whose fields are being read.
 #[derive(Clone, Copy)]
-pub(super) struct In {
+pub(super) struct MessageVersion {
     pub(super) table: &'static MessageTable,
     pub(super) version: i16,
 }
 
-impl In {
+impl MessageVersion {
     fn flexible(self) -> bool {
         self.table.flexible.contains(self.version)
     }
@@ -82,15 +82,15 @@ impl In {
 pub(super) struct Walk<'o> {
     pub(super) set: &'o TableSet,
     pub(super) options: &'o Options,
-    pub(super) out: Explained,
+    pub(super) out: Explanation,
     pub(super) region: Region,
     pub(super) message: &'static str,
     depth: u8,
     /// Nodes that are not ended yet.
-    begun: Vec<usize>,
+    open_nodes: Vec<usize>,
     sample: bool,
     /// Bytes that decompression gave so far.
-    pub(super) spent: usize,
+    pub(super) decompressed_bytes: usize,
     /// The topic last named.
     pub(super) topic: Option<String>,
     /// The protocol type of the group, if the message says.
@@ -104,38 +104,38 @@ impl<'o> Walk<'o> {
         Walk {
             set,
             options,
-            out: Explained { sources, nodes, faults: Vec::new(), head: None, cut: false },
+            out: Explanation { sources, nodes, faults: Vec::new(), head: None, cut: false },
             region: Region::Body,
             message: "",
             depth: 0,
-            begun: Vec::new(),
+            open_nodes: Vec::new(),
             sample: false,
-            spent: 0,
+            decompressed_bytes: 0,
             topic: None,
             protocol: None,
         }
     }
 
-    fn finish(self) -> Explained {
+    fn finish(self) -> Explanation {
         self.out
     }
 
     /// Begins a node that has others below it.
-    pub(super) fn open(&mut self, cur: &Cursor, name: &'static str, kind: Kind) -> usize {
+    pub(super) fn open(&mut self, cur: &SourceCursor, name: &'static str, kind: Kind) -> usize {
         let id = self.push(cur, name, kind, Value::None);
         self.depth = self.depth.saturating_add(1);
-        self.begun.push(id);
+        self.open_nodes.push(id);
         id
     }
 
     /// Ends it where the cursor stands.
-    pub(super) fn close(&mut self, id: usize, cur: &Cursor) {
+    pub(super) fn close(&mut self, id: usize, cur: &SourceCursor) {
         self.depth = self.depth.saturating_sub(1);
-        self.begun.pop();
+        self.open_nodes.pop();
         self.end(id, cur);
     }
 
-    fn end(&mut self, id: usize, cur: &Cursor) {
+    fn end(&mut self, id: usize, cur: &SourceCursor) {
         let end = self.out.nodes.len() as u32;
         if let Some(node) = self.out.nodes.get_mut(id) {
             node.size = (cur.at as u32).saturating_sub(node.at);
@@ -144,20 +144,20 @@ impl<'o> Walk<'o> {
     }
 
     /// Moves the depth of what follows.
-    pub(super) fn step_down(&mut self, by: i8) {
+    pub(super) fn change_depth(&mut self, by: i8) {
         self.depth = self.depth.saturating_add_signed(by);
     }
 
-    /// Changes a node that has been begun.
+    /// Changes a node that has been open_nodes.
     pub(super) fn edit(&mut self, id: usize, change: impl FnOnce(&mut Node)) {
         if let Some(node) = self.out.nodes.get_mut(id) {
             change(node);
         }
     }
 
-    fn push(&mut self, cur: &Cursor, name: &'static str, kind: Kind, value: Value) -> usize {
+    fn push(&mut self, cur: &SourceCursor, name: &'static str, kind: Kind, value: Value) -> usize {
         let id = self.out.nodes.len();
-        if id >= self.options.most_nodes {
+        if id >= self.options.max_nodes {
             self.out.cut = true;
             return usize::MAX;
         }
@@ -181,9 +181,9 @@ impl<'o> Walk<'o> {
     /// A node with nothing below it, read by `read`.
     pub(super) fn leaf<T>(
         &mut self,
-        cur: &mut Cursor,
+        cur: &mut SourceCursor,
         (name, kind, about): (&'static str, Kind, &'static str),
-        read: impl FnOnce(&mut Cursor) -> Result<(T, Value, Option<Note>), Problem>,
+        read: impl FnOnce(&mut SourceCursor) -> Result<(T, Value, Option<Note>), Problem>,
     ) -> Step<T> {
         let from = cur.at;
         match read(cur) {
@@ -206,37 +206,37 @@ impl<'o> Walk<'o> {
     }
 
     /// Writes a fault down.
-    pub(super) fn fault(&mut self, cur: &Cursor, field: &'static str, problem: Problem) -> Stop {
+    pub(super) fn fault(&mut self, cur: &SourceCursor, field: &'static str, problem: Problem) -> Stop {
         let at = cur.at as u32;
         self.out.faults.push(Fault { source: cur.source, at, message: self.message, field, problem });
         Stop
     }
 
     /// Reads everything that the cursor has. What is left, after a fault or without one, becomes a node of its own.
-    pub(super) fn whole(
+    pub(super) fn read_all(
         &mut self,
-        cur: &mut Cursor,
-        read: impl FnOnce(&mut Walk<'o>, &mut Cursor) -> Step,
+        cur: &mut SourceCursor,
+        read: impl FnOnce(&mut Walk<'o>, &mut SourceCursor) -> Step,
     ) -> Step {
         let (depth, region, message) = (self.depth, self.region, self.message);
-        let begun = self.begun.len();
+        let open_nodes = self.open_nodes.len();
         let mut step = read(self, cur);
-        // A fault leaves the nodes around it begun.
-        while let Some(id) = self.begun.len().checked_sub(1).filter(|last| *last >= begun) {
-            let id = self.begun.swap_remove(id);
+        // A fault leaves the nodes around it open_nodes.
+        while let Some(id) = self.open_nodes.len().checked_sub(1).filter(|last| *last >= open_nodes) {
+            let id = self.open_nodes.swap_remove(id);
             self.end(id, cur);
         }
         (self.depth, self.region, self.message) = (depth, region, message);
         let left = cur.left();
         if step.is_ok() && left > 0 {
-            step = Err(self.fault(cur, "end", Problem::Left(left as u64)));
+            step = Err(self.fault(cur, "end", Problem::TrailingBytes(left as u64)));
         }
         self.undecoded(cur);
         step
     }
 
     /// One node for all that the cursor has left.
-    pub(super) fn undecoded(&mut self, cur: &mut Cursor) {
+    pub(super) fn undecoded(&mut self, cur: &mut SourceCursor) {
         let left = cur.left();
         if left > 0 {
             let what = ("undecoded", Kind::Blank, "");
@@ -245,16 +245,16 @@ impl<'o> Walk<'o> {
         }
     }
 
-    fn frame(&mut self, frame: &Bytes, read: impl FnOnce(&mut Walk<'o>, &mut Cursor) -> Step) {
-        let mut cur = Cursor::new(0, frame.clone());
+    fn frame(&mut self, frame: &Bytes, read: impl FnOnce(&mut Walk<'o>, &mut SourceCursor) -> Step) {
+        let mut cur = SourceCursor::new(0, frame.clone());
         let root = self.open(&cur, "frame", Kind::Blank);
-        let _ = self.whole(&mut cur, |walk, cur| {
+        let _ = self.read_all(&mut cur, |walk, cur| {
             walk.region = Region::Frame;
             walk.message = "Frame";
             let id = walk.open(cur, "Frame", Kind::Blank);
             walk.edit(id, |node| node.about = "length-delimited framing");
             let about = "number of bytes that follow, patched after encoding";
-            let size = walk.leaf(cur, ("size", Kind::Word("int32"), about), int(Cursor::i32))?;
+            let size = walk.leaf(cur, ("size", Kind::Word("int32"), about), int(SourceCursor::i32))?;
             walk.close(id, cur);
             if usize::try_from(size) != Ok(cur.left()) {
                 let (stated, found) = (size as i32, cur.left() as u64);
@@ -267,7 +267,7 @@ impl<'o> Walk<'o> {
         self.close(root, &cur);
     }
 
-    fn request(&mut self, cur: &mut Cursor) -> Step {
+    fn request(&mut self, cur: &mut SourceCursor) -> Step {
         (self.region, self.message) = (Region::Header, "RequestHeader");
         let id = self.open(cur, "RequestHeader", Kind::Blank);
         self.edit(id, |node| node.about = "common request header");
@@ -284,18 +284,19 @@ impl<'o> Walk<'o> {
         self.message_in_frame(cur, table, version)
     }
 
-    fn request_header(&mut self, cur: &mut Cursor, id: usize) -> Step<(&'static ApiInfo, i16)> {
+    fn request_header(&mut self, cur: &mut SourceCursor, id: usize) -> Step<(&'static ApiInfo, i16)> {
         let about = "numeric id of the API being invoked";
         let key = self.leaf(cur, ("request_api_key", Kind::Word("int16"), about), |cur| {
             cur.i16().map(|key| (ApiKey(key), Value::Api(key), None))
         })?;
         let about = "version of the API being invoked";
         let version =
-            self.leaf(cur, ("request_api_version", Kind::Word("int16"), about), int(Cursor::i16))? as i16;
+            self.leaf(cur, ("request_api_version", Kind::Word("int16"), about), int(SourceCursor::i16))?
+                as i16;
         let about = "echoed back by the broker in the response";
         let correlation_id =
-            self.leaf(cur, ("correlation_id", Kind::Word("int32"), about), int(Cursor::i32))? as i32;
-        let mut head = Head { key, version, correlation_id, client_id: None };
+            self.leaf(cur, ("correlation_id", Kind::Word("int32"), about), int(SourceCursor::i32))? as i32;
+        let mut head = FrameHeader { key, version, correlation_id, client_id: None };
         self.out.head = Some(head.clone());
         let Some(info) = self.set.api(key) else {
             return Err(self.fault(cur, "request_api_key", Problem::Api(key.0)));
@@ -306,7 +307,8 @@ impl<'o> Walk<'o> {
             let about = "always a non-flexible int16-prefixed string";
             let what = ("client_id", Kind::Word("nullable_string"), about);
             let length = self.leaf(cur, what, |cur| text(cur, Prefix::Int16, true))?;
-            head.client_id = length.map(|length| String::from_utf8_lossy(cur.behind(length)).into_owned());
+            head.client_id =
+                length.map(|length| String::from_utf8_lossy(cur.last_bytes(length)).into_owned());
             self.out.head = Some(head);
         }
         if header >= 2 {
@@ -315,7 +317,7 @@ impl<'o> Walk<'o> {
         Ok((info, version))
     }
 
-    fn response(&mut self, cur: &mut Cursor, key: ApiKey, version: i16) -> Step {
+    fn response(&mut self, cur: &mut SourceCursor, key: ApiKey, version: i16) -> Step {
         (self.region, self.message) = (Region::Header, "ResponseHeader");
         let info = self.set.api(key);
         let header = info.map_or(0, |info| info.response_header_version(version));
@@ -323,8 +325,8 @@ impl<'o> Walk<'o> {
         self.edit(id, |node| node.about = "common response header");
         let about = "matches the correlation_id of the request";
         let correlation_id =
-            self.leaf(cur, ("correlation_id", Kind::Word("int32"), about), int(Cursor::i32))? as i32;
-        self.out.head = Some(Head { key, version, correlation_id, client_id: None });
+            self.leaf(cur, ("correlation_id", Kind::Word("int32"), about), int(SourceCursor::i32))? as i32;
+        self.out.head = Some(FrameHeader { key, version, correlation_id, client_id: None });
         if header >= 1 {
             self.tagged(cur, "number of tagged fields in the header", None)?;
         }
@@ -339,7 +341,12 @@ impl<'o> Walk<'o> {
         self.message_in_frame(cur, table, version)
     }
 
-    fn message_in_frame(&mut self, cur: &mut Cursor, table: &'static MessageTable, version: i16) -> Step {
+    fn message_in_frame(
+        &mut self,
+        cur: &mut SourceCursor,
+        table: &'static MessageTable,
+        version: i16,
+    ) -> Step {
         self.edit(0, |root| {
             root.name = table.name;
             root.kind = Kind::Message(version);
@@ -356,20 +363,25 @@ impl<'o> Walk<'o> {
     }
 
     /// The fields of a message's root.
-    pub(super) fn body(&mut self, cur: &mut Cursor, table: &'static MessageTable, version: i16) -> Step {
+    pub(super) fn body(
+        &mut self,
+        cur: &mut SourceCursor,
+        table: &'static MessageTable,
+        version: i16,
+    ) -> Step {
         let before = std::mem::replace(&mut self.message, table.name);
         if !table.versions.contains(version) {
             let problem = Problem::Version { api: table.name, valid: table.versions, version };
             return Err(self.fault(cur, "version", problem));
         }
-        self.fields(cur, In { table, version }, table.root)?;
+        self.fields(cur, MessageVersion { table, version }, table.root)?;
         self.message = before;
         Ok(())
     }
 
-    fn fields(&mut self, cur: &mut Cursor, place: In, table: &'static StructTable) -> Step {
-        if self.depth > DEEPEST {
-            return Err(self.fault(cur, table.name, Problem::Deep(DEEPEST)));
+    fn fields(&mut self, cur: &mut SourceCursor, place: MessageVersion, table: &'static StructTable) -> Step {
+        if self.depth > MAX_DEPTH {
+            return Err(self.fault(cur, table.name, Problem::Deep(MAX_DEPTH)));
         }
         for field in table.plain(place.version) {
             let flexible = field.has_compact_length(place.table, place.version);
@@ -383,8 +395,8 @@ impl<'o> Walk<'o> {
 
     fn field(
         &mut self,
-        cur: &mut Cursor,
-        place: In,
+        cur: &mut SourceCursor,
+        place: MessageVersion,
         (field, flexible, tagged): (&'static FieldTable, bool, bool),
     ) -> Step {
         let nullable = field.nullable.contains(place.version);
@@ -393,7 +405,7 @@ impl<'o> Walk<'o> {
             Type::Struct(table) => {
                 let id = self.open(cur, field.name, Kind::Field(field.ty));
                 self.edit(id, |node| node.about = field.about);
-                self.maybe_struct(cur, place, (id, table), nullable.then_some(tagged))?;
+                self.optional_struct(cur, place, (id, table), nullable.then_some(tagged))?;
                 self.close(id, cur);
                 Ok(())
             }
@@ -401,7 +413,7 @@ impl<'o> Walk<'o> {
             Type::String => {
                 let prefix = if flexible { Prefix::Compact } else { Prefix::Int16 };
                 let found = self.leaf(cur, what, |cur| text(cur, prefix, nullable))?;
-                self.remember(field, found.map(|length| cur.behind(length)));
+                self.keep_context(field, found.map(|length| cur.last_bytes(length)));
                 Ok(())
             }
             Type::Bytes | Type::Records => {
@@ -423,7 +435,7 @@ impl<'o> Walk<'o> {
     }
 
     /// Keeps what later fields are understood by.
-    fn remember(&mut self, field: &FieldTable, found: Option<&[u8]>) {
+    fn keep_context(&mut self, field: &FieldTable, found: Option<&[u8]>) {
         let text = |found: &[u8]| String::from_utf8_lossy(found).into_owned();
         if field.entity_type == Some("topicName") {
             self.topic = found.map(text);
@@ -432,10 +444,10 @@ impl<'o> Walk<'o> {
         }
     }
 
-    fn maybe_struct(
+    fn optional_struct(
         &mut self,
-        cur: &mut Cursor,
-        place: In,
+        cur: &mut SourceCursor,
+        place: MessageVersion,
         (id, table): (usize, &'static StructTable),
         nullable: Option<bool>,
     ) -> Step {
@@ -453,8 +465,8 @@ impl<'o> Walk<'o> {
 
     fn array(
         &mut self,
-        cur: &mut Cursor,
-        place: In,
+        cur: &mut SourceCursor,
+        place: MessageVersion,
         (field, element): (&'static FieldTable, &'static Type),
         (flexible, nullable): (bool, bool),
     ) -> Step {
@@ -481,8 +493,8 @@ impl<'o> Walk<'o> {
 
     fn element(
         &mut self,
-        cur: &mut Cursor,
-        place: In,
+        cur: &mut SourceCursor,
+        place: MessageVersion,
         (field, ty): (&'static FieldTable, Type),
         (index, flexible): (u32, bool),
     ) -> Step {
@@ -500,7 +512,7 @@ impl<'o> Walk<'o> {
             Type::String => {
                 let prefix = if flexible { Prefix::Compact } else { Prefix::Int16 };
                 let name = self.leaf(cur, ("string", Kind::Field(ty), ""), |cur| text(cur, prefix, false))?;
-                self.remember(field, name.map(|length| cur.behind(length)));
+                self.keep_context(field, name.map(|length| cur.last_bytes(length)));
             }
             Type::Bytes | Type::Records => {
                 let prefix = if flexible { Prefix::Compact } else { Prefix::Int32 };
@@ -514,7 +526,7 @@ impl<'o> Walk<'o> {
 
     fn blob(
         &mut self,
-        cur: &mut Cursor,
+        cur: &mut SourceCursor,
         field: &'static FieldTable,
         (prefix, nullable): (Prefix, bool),
     ) -> Step {
@@ -541,9 +553,9 @@ impl<'o> Walk<'o> {
     /// The tagged section; without a struct every tag is unknown.
     fn tagged(
         &mut self,
-        cur: &mut Cursor,
+        cur: &mut SourceCursor,
         about: &'static str,
-        of: Option<(In, &'static StructTable)>,
+        of: Option<(MessageVersion, &'static StructTable)>,
     ) -> Step {
         let region = std::mem::replace(&mut self.region, Region::Tagged);
         let id = self.out.nodes.len();
@@ -566,7 +578,12 @@ impl<'o> Walk<'o> {
     }
 
     /// The fields of a tagged section.
-    fn tags(&mut self, cur: &mut Cursor, count: u32, of: Option<(In, &'static StructTable)>) -> Step {
+    fn tags(
+        &mut self,
+        cur: &mut SourceCursor,
+        count: u32,
+        of: Option<(MessageVersion, &'static StructTable)>,
+    ) -> Step {
         let mut before = None;
         for _ in 0..count {
             let (tag, size, note) = self.tag_head(cur, before)?;
@@ -576,13 +593,14 @@ impl<'o> Walk<'o> {
             match known {
                 Some((place, field)) => {
                     let id = self.out.nodes.len();
-                    let _ = self.whole(&mut value, |walk, cur| walk.field(cur, place, (field, true, true)));
+                    let _ =
+                        self.read_all(&mut value, |walk, cur| walk.field(cur, place, (field, true, true)));
                     if self.out.nodes.get(id).is_some_and(|node| node.size == size) {
                         self.edit(id, |node| node.note = node.note.or(note));
                     }
                 }
                 None => {
-                    if let Some(problem) = other_version(of, tag) {
+                    if let Some(problem) = tag_of_other_version(of, tag) {
                         self.fault(&value, "tag", problem);
                     }
                     let what = ("unknown tag", Kind::Word("bytes"), "");
@@ -598,7 +616,7 @@ impl<'o> Walk<'o> {
         Ok(())
     }
 
-    fn tag_head(&mut self, cur: &mut Cursor, before: Option<u32>) -> Step<(u32, u32, Option<Note>)> {
+    fn tag_head(&mut self, cur: &mut SourceCursor, before: Option<u32>) -> Step<(u32, u32, Option<Note>)> {
         let from = cur.clone();
         let tag = self.leaf(cur, ("tag", Kind::Word("uvarint"), "which tagged field follows"), unsigned)?;
         let size = self.leaf(cur, ("size", Kind::Word("uvarint"), "number of bytes it takes"), unsigned)?;
@@ -611,30 +629,30 @@ impl<'o> Walk<'o> {
 }
 
 /// Whether the struct knows the tag, but not in this version.
-fn other_version(of: Option<(In, &'static StructTable)>, tag: u32) -> Option<Problem> {
+fn tag_of_other_version(of: Option<(MessageVersion, &'static StructTable)>, tag: u32) -> Option<Problem> {
     let (place, table) = of?;
     let known = table.fields.iter().any(|field| field.tag == Some(tag));
     known.then_some(Problem::TagVersion { tag, version: place.version })
 }
 
-pub(super) type Read<T> = Result<(T, Value, Option<Note>), Problem>;
+pub(super) type ReadResult<T> = Result<(T, Value, Option<Note>), Problem>;
 
 /// A whole number as a leaf reads it.
 pub(super) fn int<T: Into<i64>>(
-    read: impl FnOnce(&mut Cursor) -> Result<T, Problem>,
-) -> impl FnOnce(&mut Cursor) -> Read<i64> {
+    read: impl FnOnce(&mut SourceCursor) -> Result<T, Problem>,
+) -> impl FnOnce(&mut SourceCursor) -> ReadResult<i64> {
     |cur| {
         let value = read(cur)?.into();
         Ok((value, Value::Int(value), None))
     }
 }
 
-fn unsigned(cur: &mut Cursor) -> Read<u32> {
+fn unsigned(cur: &mut SourceCursor) -> ReadResult<u32> {
     let (value, note) = cur.uvarint()?;
     Ok((value, Value::Int(value.into()), note))
 }
 
-fn marker(cur: &mut Cursor, tagged: bool) -> Read<bool> {
+fn marker(cur: &mut SourceCursor, tagged: bool) -> ReadResult<bool> {
     if tagged {
         let (value, note) = cur.uvarint()?;
         let note = note.or((value > 1).then_some(Note::Marker));
@@ -647,7 +665,7 @@ fn marker(cur: &mut Cursor, tagged: bool) -> Read<bool> {
 
 /// A length: the number of what follows or `None` for null, and the number as written.
 fn length(
-    cur: &mut Cursor,
+    cur: &mut SourceCursor,
     prefix: Prefix,
     nullable: bool,
 ) -> Result<(Option<u32>, u32, Option<Note>), Problem> {
@@ -681,10 +699,10 @@ fn length(
     }
 }
 
-pub(super) fn text(cur: &mut Cursor, prefix: Prefix, nullable: bool) -> Read<Option<usize>> {
+pub(super) fn text(cur: &mut SourceCursor, prefix: Prefix, nullable: bool) -> ReadResult<Option<usize>> {
     let (length, _, note) = length(cur, prefix, nullable)?;
     let Some(length) = length else { return Ok((None, Value::Null(prefix), note)) };
-    if u64::from(length) > LONGEST_TEXT {
+    if u64::from(length) > MAX_STRING_LENGTH {
         return Err(Problem::LongText(length.into()));
     }
     let bytes = cur.take(length as usize)?;
@@ -692,14 +710,14 @@ pub(super) fn text(cur: &mut Cursor, prefix: Prefix, nullable: bool) -> Read<Opt
     Ok((Some(length as usize), Value::Text { length, prefix }, note))
 }
 
-pub(super) fn bytes(cur: &mut Cursor, prefix: Prefix, nullable: bool) -> Read<Option<usize>> {
+pub(super) fn bytes(cur: &mut SourceCursor, prefix: Prefix, nullable: bool) -> ReadResult<Option<usize>> {
     let (length, _, note) = length(cur, prefix, nullable)?;
     let Some(length) = length else { return Ok((None, Value::Null(prefix), note)) };
     cur.take(length as usize)?;
     Ok((Some(length as usize), Value::Bytes { length, prefix }, note))
 }
 
-fn scalar(cur: &mut Cursor, ty: Type, name: &str) -> Read<()> {
+fn scalar(cur: &mut SourceCursor, ty: Type, name: &str) -> ReadResult<()> {
     let value = match ty {
         Type::Bool => {
             let byte = cur.i8()?;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ottla_wire::batch::{
     Batch, BatchBuilder, BatchError, BatchHeader, ControlRecord, EndMarker, Header, NewRecord, control_batch,
-    patch_base_offset, patch_leader_epoch, seal, set_log_append_time, split, stamped,
+    patch_base_offset, patch_leader_epoch, seal, set_log_append_time, split, with_offset_and_epoch,
 };
 use ottla_wire::codec::Compression;
 
@@ -83,7 +83,7 @@ fn t_120_a_marker_is_a_control_batch_of_one_record() {
 #[test]
 fn stamping_leaves_the_checksum_alone() {
     let bytes = sample(Compression::Lz4).unwrap();
-    let [head, tail] = stamped(&bytes, 1_000_000, 8);
+    let [head, tail] = with_offset_and_epoch(&bytes, 1_000_000, 8);
     assert_eq!(tail.as_ptr(), bytes[16..].as_ptr());
     let mut patched = bytes.to_vec();
     patch_base_offset(&mut patched, 1_000_000);
@@ -128,7 +128,7 @@ fn what_a_broker_refuses_says_why() {
     assert_eq!(change(53, 0xff).validate_header().unwrap_err().to_string().split(' ').next(), Some("a"));
     // One record more or less than there are: bytes missing, or bytes left.
     assert!(matches!(change(60, 4).validate_records(CAP), Err(BatchError::Record { record: 3, .. })));
-    assert!(matches!(change(60, 2).validate_records(CAP), Err(BatchError::Left(_))));
+    assert!(matches!(change(60, 2).validate_records(CAP), Err(BatchError::TrailingBytes(_))));
     let mut torn = good.to_vec();
     torn[70] ^= 1;
     assert!(matches!(Batch::only(&torn.into()).unwrap().check_crc(), Err(BatchError::Crc { .. })));
@@ -138,7 +138,7 @@ fn what_a_broker_refuses_says_why() {
         Err(BatchError::OffsetDelta { expected: 0, found: 1 })
     ));
     assert!(matches!(Batch::only(&good.slice(..60)), Err(BatchError::Short { .. })));
-    assert!(matches!(Batch::only(&[&good[..], b"x"].concat().into()), Err(BatchError::Left(1))));
+    assert!(matches!(Batch::only(&[&good[..], b"x"].concat().into()), Err(BatchError::TrailingBytes(1))));
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn explaining_a_crowd_is_bounded_by_bytes_and_by_nodes() {
     let (peak, explained) = peak_of(|| explain::message(table, 3, &bytes, &Options::default()));
     assert!(explained.nodes().len() >= 20_000);
     assert!(peak <= 400 * bytes.len(), "{peak} for {}", bytes.len());
-    let few = Options { most_nodes: 100, ..Options::default() };
+    let few = Options { max_nodes: 100, ..Options::default() };
     let (peak, explained) = peak_of(|| explain::message(table, 3, &bytes, &few));
     assert!(explained.is_cut());
     assert!(peak <= 100_000, "{peak} for {} nodes", explained.nodes().len());

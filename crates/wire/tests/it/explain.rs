@@ -3,12 +3,12 @@
 
 use crate::support::{Case, cases, recode_frame};
 use bytes::Bytes;
-use ottla_wire::explain::{self, Explained, Options, Problem, Value};
+use ottla_wire::explain::{self, Explanation, Options, Problem, Value};
 use ottla_wire::smallest_frame;
 use ottla_wire::tables::{Direction, TableSet};
 use ottla_wire::{ApiKey, batch, codec};
 
-fn explain(case: &Case, frame: &Bytes) -> Explained {
+fn explain(case: &Case, frame: &Bytes) -> Explanation {
     let (set, options) = (TableSet::built_in(), Options::default());
     match case.direction {
         Direction::Request => explain::request(set, frame, &options),
@@ -17,7 +17,7 @@ fn explain(case: &Case, frame: &Bytes) -> Explained {
 }
 
 /// The children of every node lie in it, side by side, and fill it; in what is opened they fill its content.
-fn check_cover(explained: &Explained) {
+fn check_cover(explained: &Explanation) {
     assert_eq!(explained.nodes()[0].size as usize, explained.source(0).len());
     for (id, node) in explained.nodes().iter().enumerate() {
         let content = explained.content(node).len() as u32;
@@ -208,7 +208,7 @@ fn old_entry(magic: u8, attributes: u8, offset: i64, value: &[u8]) -> Vec<u8> {
 }
 
 /// A Produce request with those bytes as its records, taken apart.
-fn with_records(records: Vec<u8>) -> Explained {
+fn with_records(records: Vec<u8>) -> Explanation {
     use ottla_wire::messages::ProduceRequest;
     use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
     let records = Some(ottla_wire::Records::from(Bytes::from(records)));

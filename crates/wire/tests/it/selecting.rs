@@ -78,7 +78,7 @@ proptest! {
         let stays = |mask: u32| move |offset: i64| mask >> (offset - 500) & 1 == 1;
         let left: Vec<Seen> = records.iter().filter(|one| stays(mask)(one.offset)).cloned().collect();
         let selection = batch.select(CAP, |one| stays(mask)(500 + i64::from(one.offset_delta))).unwrap();
-        prop_assert_eq!(selection.left(), left.len());
+        prop_assert_eq!(selection.kept(), left.len());
         prop_assert_eq!(selection.is_whole(), left.len() == records.len());
         prop_assert_eq!(selection.tombstones(), left.iter().filter(|one| one.value.is_none()).count());
         let less = selection.build(horizon).unwrap();

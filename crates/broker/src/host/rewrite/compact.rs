@@ -152,13 +152,13 @@ impl Maker<'_> {
         let selection =
             batch.select(MOST_RECORDS, |record| pass.stays(facts, &self.record(facts, record)))?;
         let left = Left {
-            records: selection.left(),
+            records: selection.kept(),
             tombstones: selection.tombstones(),
             whole: selection.is_whole(),
         };
         Ok(match pass.end(facts, left) {
             Outcome::Dropped => None,
-            Outcome::Emptied => Some((batch.emptied()?, Millis::NONE)),
+            Outcome::Emptied => Some((batch.to_empty()?, Millis::NONE)),
             Outcome::Kept { anew: false, until, .. } => Some((batch.bytes().clone(), until)),
             Outcome::Kept { horizon, until, .. } => Some((selection.build(horizon.map(|at| at.0))?, until)),
         })

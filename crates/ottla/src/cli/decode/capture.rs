@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::{Duration, UNIX_EPOCH};
 
 use ottla::tap::RelayedFrame;
-use ottla_microscope::capture::{Reading, Summary};
+use ottla_microscope::capture::{CaptureReader, Summary};
 use ottla_microscope::conversation::{Connection, Event, Frame, Kind, Time, Topics};
 use ottla_microscope::schemas::Schemas;
 use ottla_wire::explain::Options;
@@ -35,7 +35,11 @@ pub(super) struct CaptureInput<'a> {
 
 impl CaptureInput<'_> {
     /// Reads the capture to its end, or up to damage.
-    pub(super) fn read(mut self, from: &mut dyn Read, mut reading: Reading) -> Result<FrameCount, Failure> {
+    pub(super) fn read(
+        mut self,
+        from: &mut dyn Read,
+        mut reading: CaptureReader,
+    ) -> Result<FrameCount, Failure> {
         let mut chunk = vec![0; CHUNK];
         let summary = loop {
             let length = from

@@ -7,7 +7,7 @@ use ottla_types::ProducerId;
 use ottla_types::record::BatchAppended;
 use ottla_wire::Uuid;
 use ottla_wire::batch::{Batch, BatchHeader};
-use ottla_wire::explain::{quoted, shown, timestamp};
+use ottla_wire::explain::{format_timestamp, quote, show_bytes};
 
 /// Elements of a list that a line shows.
 const SHOWN: usize = 6;
@@ -78,7 +78,7 @@ fn value(pieces: &[FieldSpan], id: usize, names: &Names) -> String {
 /// A time as a date, or as a number if it is no plausible date, such as a timeout.
 pub(super) fn time(millis: i64) -> String {
     const YEAR_2000: i64 = 946_684_800_000;
-    let text = timestamp(millis);
+    let text = format_timestamp(millis);
     let date = text.split_once('(').and_then(|(_, date)| date.strip_suffix(')'));
     match date {
         Some(date) if millis >= YEAR_2000 => date.to_owned(),
@@ -93,13 +93,13 @@ pub(super) fn said(piece: &FieldSpan, bytes: &[u8], names: &Names) -> String {
         FieldValue::Number(number) => number.to_string(),
         FieldValue::Named(number, name) => format!("{number} ({name})"),
         FieldValue::Bool(value) => value.to_string(),
-        FieldValue::Time(millis) if time(*millis).contains('T') => timestamp(*millis),
+        FieldValue::Time(millis) if time(*millis).contains('T') => format_timestamp(*millis),
         FieldValue::Time(millis) => millis.to_string(),
         FieldValue::Hex(value) => format!("{value:0width$x}", width = 2 * piece.size),
-        FieldValue::Text(text) => quoted(text.as_bytes()),
+        FieldValue::Text(text) => quote(text.as_bytes()),
         FieldValue::Bytes(length) => {
             let content = bytes.get(bytes.len().saturating_sub(*length)..).unwrap_or_default();
-            format!("{}{}", counted(*length, "byte"), shown(content))
+            format!("{}{}", counted(*length, "byte"), show_bytes(content))
         }
         FieldValue::Elements(count) => counted(*count as usize, "element"),
         FieldValue::Topic(id) => names.topic(*id),
@@ -149,7 +149,7 @@ pub(super) fn records(bytes: &Bytes) -> Vec<String> {
         Ok(read) => read,
         Err(error) => return vec![error.to_string()],
     };
-    let text = |bytes: Option<&[u8]>| bytes.map_or("null".to_owned(), quoted);
+    let text = |bytes: Option<&[u8]>| bytes.map_or("null".to_owned(), quote);
     let lines = set.iter().map(|record| match record {
         Ok(record) => {
             let offset = header.base_offset + i64::from(record.offset_delta);

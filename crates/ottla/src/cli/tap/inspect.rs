@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ottla::tap::RelayedFrame;
-use ottla_wire::explain::{self, Explained, Options, Value};
+use ottla_wire::explain::{self, Explanation, Options, Value};
 use ottla_wire::tables::{StructTable, TableSet, Type};
 use ottla_wire::{ApiKey, Uuid};
 
@@ -73,7 +73,13 @@ impl Inspector {
     }
 
     /// Collects topics, and remembers name and id of a topic that are in one struct.
-    fn topics(&mut self, explained: &Explained, key: ApiKey, is_request: bool, inspection: &mut Inspection) {
+    fn topics(
+        &mut self,
+        explained: &Explanation,
+        key: ApiKey,
+        is_request: bool,
+        inspection: &mut Inspection,
+    ) {
         let fields = self
             .fields
             .entry((key, is_request))

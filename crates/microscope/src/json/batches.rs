@@ -7,10 +7,10 @@ use ottla_wire::batch::{self, Batch, BatchError, ControlRecord, Record};
 use serde_json::{Value, json};
 
 /// The most bytes that a batch may come to when decompressed.
-const CAP: usize = 64 << 20;
+const MAX_DECOMPRESSED: usize = 64 << 20;
 
 /// The batches of a records field. One that cannot be read says why under `error`, and is the last.
-pub(super) fn opened(records: &Bytes) -> Value {
+pub(super) fn explain_batches(records: &Bytes) -> Value {
     batch::split(records).map(|batch| batch.map_or_else(error, |batch| one(&batch))).collect()
 }
 
@@ -20,7 +20,7 @@ fn error(why: BatchError) -> Value {
 
 fn one(batch: &Batch) -> Value {
     let header = batch.header();
-    let mut shown = json!({
+    let mut json = json!({
         "baseOffset": header.base_offset,
         "lastOffset": header.last_offset(),
         "partitionLeaderEpoch": header.partition_leader_epoch,
@@ -35,28 +35,28 @@ fn one(batch: &Batch) -> Value {
         "baseSequence": header.base_sequence,
     });
     if let Err(why) = batch.check_crc() {
-        shown["error"] = why.to_string().into();
+        json["error"] = why.to_string().into();
     }
-    match batch.records(CAP) {
+    match batch.records(MAX_DECOMPRESSED) {
         Ok(set) => {
             let records = set.iter().map(|record| record.map_or_else(error, |record| line(batch, &record)));
-            shown["records"] = records.collect();
+            json["records"] = records.collect();
         }
-        Err(why) => shown["error"] = why.to_string().into(),
+        Err(why) => json["error"] = why.to_string().into(),
     }
-    shown
+    json
 }
 
 fn line(batch: &Batch, record: &Record<'_>) -> Value {
     let header = batch.header();
-    let mut shown = json!({
+    let mut json = json!({
         "offset": header.base_offset.saturating_add(record.offset_delta.into()),
         "timestamp": header.timestamp(record.timestamp_delta),
         "key": bytes(record.key),
         "value": bytes(record.value),
     });
     if header.is_control() {
-        shown["control"] = match ControlRecord::of(record) {
+        json["control"] = match ControlRecord::of(record) {
             Some(ControlRecord::End { commit: true, .. }) => "commit".into(),
             Some(ControlRecord::End { commit: false, .. }) => "abort".into(),
             Some(ControlRecord::Other(kind)) => kind.into(),
@@ -65,10 +65,10 @@ fn line(batch: &Batch, record: &Record<'_>) -> Value {
     }
     if record.headers.len() > 0 {
         let headers = record.headers.clone();
-        shown["headers"] =
+        json["headers"] =
             headers.map(|h| json!({ "key": bytes(Some(h.key)), "value": bytes(h.value) })).collect();
     }
-    shown
+    json
 }
 
 /// Text where it is text, else an object that says it is base64.
