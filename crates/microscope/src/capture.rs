@@ -1,6 +1,7 @@
-//! Capture files: read into conversations, and written.
+//! Capture files: read as conversations, and written.
 //!
-//! [`CaptureReader`] takes a pcap or pcapng file in chunks of any size and tells what the Kafka connections in it say:
+//! [`CaptureReader`] takes a pcap or pcapng file in chunks of any size and emits the events of the Kafka connections in
+//! it:
 //!
 //! ```
 //! use ottla_microscope::capture::{CaptureReader, Settings};
@@ -19,9 +20,9 @@
 //! # }
 //! ```
 //!
-//! Memory does not grow with the file: kept are the packet under way, what waits for a hole to be filled (at most 8 MiB for
-//! each direction of a connection), the frame under way, and a few hundred bytes for each connection.
-//! [`PcapngWriter`] makes a capture file of a conversation that was never a capture.
+//! Memory does not grow with the file. The reader keeps the current packet, the bytes behind a gap (at most 8 MiB for
+//! each direction of a connection), the current frame of each direction, and a few hundred bytes for each connection.
+//! [`PcapngWriter`] writes a capture file of connections that were not captured, such as those of the tap.
 
 mod file;
 mod flows;
@@ -40,10 +41,10 @@ use std::collections::BTreeMap;
 /// How to read a capture.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The broker's port: only its connections are read. `None` reads all, and finds out which side is the client from the
-    /// beginning of the connection or from what looks like a request.
+    /// The broker's port: other connections are skipped. With `None` all connections are read, and the client is the
+    /// side that opens the connection or sends what can be a request.
     pub port: Option<u16>,
-    /// Frames above so many bytes, the size in front included, are passed over.
+    /// The largest frame in bytes, including the size field. Larger frames are skipped.
     pub largest_frame: usize,
 }
 
@@ -53,35 +54,36 @@ impl Default for Settings {
     }
 }
 
-/// What was in a capture.
+/// The counts of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Packets of any kind.
     pub packets: u64,
-    /// TCP connections that were looked at.
+    /// TCP connections that were read.
     pub connections: u64,
-    /// Frames on_event.
+    /// Frames emitted.
     pub frames: u64,
-    /// TCP packets of other ports than the one pending for.
+    /// TCP packets of other ports than [`Settings::port`].
     pub other_ports: u64,
-    /// Packets that are no TCP.
+    /// Packets that are not TCP.
     pub not_tcp: u64,
-    /// Packets that are parts of a larger IP packet; they are not put together.
+    /// IP fragments, which are not reassembled.
     pub fragments: u64,
-    /// Packets of link types that are not read, by link type.
+    /// Packets of unsupported link types, by link type.
     pub unknown_links: BTreeMap<i32, u64>,
 }
 
-/// Whether a file that begins so is a capture: pcap in either byte order, with micro- or nanoseconds, or pcapng.
+/// Whether a file with these first bytes is a capture: pcap in either byte order, with micro- or nanoseconds, or
+/// pcapng.
 pub fn is_capture(head: &[u8]) -> bool {
     const BEGINNINGS: [u32; 5] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xd4c3_b2a1, 0x4d3c_b2a1, 0x0a0d_0d0a];
     head.first_chunk().is_some_and(|head| BEGINNINGS.contains(&u32::from_be_bytes(*head)))
 }
 
-/// Where events go, with the names of topics learned so far.
+/// The receiver of events. It also gets the names of topics that the capture contained so far.
 pub type CaptureSink<'a> = &'a mut dyn FnMut(&Topics, &Connection, Time, Event);
 
-/// Reads a capture file into conversations; see the module.
+/// Reads a capture file as conversations; see the module.
 #[derive(Debug)]
 pub struct CaptureReader {
     settings: Settings,
@@ -93,7 +95,7 @@ pub struct CaptureReader {
 }
 
 impl CaptureReader {
-    /// Before the first byte of the file.
+    /// A reader before the first byte of the file.
     pub fn new(settings: Settings) -> CaptureReader {
         CaptureReader {
             settings,
@@ -105,10 +107,10 @@ impl CaptureReader {
         }
     }
 
-    /// The next bytes of the file.
+    /// Reads the next bytes of the file.
     ///
     /// # Errors
-    /// It is no capture, or damaged. [`finish`](Self::finish) still tells what is left of the packets before.
+    /// The file is no capture, or is damaged. [`finish`](Self::finish) still emits what remains of the packets before.
     pub fn push(&mut self, chunk: &[u8], out: CaptureSink<'_>) -> Result<(), CaptureError> {
         self.file.push(chunk);
         let CaptureReader { settings, file, flows, topics, summary, time } = self;
@@ -132,10 +134,10 @@ impl CaptureReader {
         Ok(())
     }
 
-    /// The end of the file: tells what is left, and what there was.
+    /// Ends the file: emits the remaining events and returns the counts.
     ///
     /// # Errors
-    /// The file ends inside a packet, or is no capture. What is left was on_event all the same.
+    /// The file ends inside a packet, or is no capture. The remaining events were emitted all the same.
     pub fn finish(&mut self, out: CaptureSink<'_>) -> Result<Summary, CaptureError> {
         let CaptureReader { settings, flows, topics, summary, time, .. } = self;
         let mut frames = 0;
@@ -145,18 +147,18 @@ impl CaptureReader {
         Ok(self.summary.clone())
     }
 
-    /// What there was so far.
+    /// The counts so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// The names of topics learned so far.
+    /// The names of topics so far.
     pub fn topics(&self) -> &Topics {
         &self.topics
     }
 }
 
-/// Learns from each event before it is on_event.
+/// Takes topic names from each event before it is emitted.
 fn learning<'a>(
     topics: &'a mut Topics,
     frames: &'a mut u64,
@@ -171,8 +173,7 @@ fn learning<'a>(
     }
 }
 
-/// Runs everything that reads a capture over bytes from anywhere, opening every frame to its last byte. For fuzzing: whatever
-/// the bytes are, it returns. How many frames there were comes back.
+/// Reads arbitrary bytes as a capture and explains every frame in it, for fuzzing. Returns the number of frames.
 pub fn exercise(data: &[u8]) -> u64 {
     use ottla_wire::{explain::Options, tables::TableSet};
     let mut reading = CaptureReader::new(Settings::default());

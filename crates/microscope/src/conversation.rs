@@ -1,14 +1,15 @@
-//! A connection as a conversation: each direction cut into frames, each response tied to its request.
+//! Reads a connection as a conversation: splits each direction into frames and assigns each response to its request.
 //!
-//! [`Conversation`] takes the bytes of both directions as they come, and what is missing from them, and tells [`Event`]s:
-//! frames with their API, version and latency, and [`Notice`]s about everything that could not be read. It waits for nothing
-//! and keeps little: the frame that is under way in each direction, and the heads of requests without an answer.
+//! [`Conversation`] takes the bytes and gaps of both directions and emits [`Event`]s: frames with their API, version
+//! and latency, and [`Notice`]s about bytes that could not be read. It keeps the current frame of each direction and
+//! the headers of requests without a response.
 //!
-//! - A frame whose API or version no schema has is on_event as [`Kind::Unknown`]; the ones after it are read on.
-//! - After lost bytes the next frame is found by the size of the one that was hit, or else by what can be a frame: for a
-//!   request its header and then its body to the last byte, for a response a number that was pending and then its body.
-//! - After SaslHandshake version 0 the SASL tokens have no header: [`Kind::Token`], until a request follows that is one to
-//!   the last byte.
+//! - A frame whose API or version no schema has is [`Kind::Unknown`]. The frames after it are read normally.
+//! - After lost bytes, the next frame is found by the size of the damaged one, or else by a search for bytes that can
+//!   be a frame: a request needs a valid header and body, a response the correlation id of a pending request and a
+//!   valid body.
+//! - After SaslHandshake version 0 the SASL tokens have no header: [`Kind::Token`], until a request with a valid header
+//!   and body follows.
 
 mod boundary;
 mod client_side;
@@ -26,23 +27,24 @@ use ottla_wire::tables::Direction;
 use ottla_wire::{ApiKey, At, ErrorCode};
 use std::collections::VecDeque;
 
-/// The size above which frames are passed over, unless on_event otherwise: what brokers accept unless on_event otherwise.
+/// The default of the largest frame, in bytes; larger ones are skipped. It is the default of the largest request that
+/// brokers accept.
 pub const LARGEST_FRAME: usize = 100 << 20;
-/// Bytes in front of the body of a request without a client id, and of a response without tags.
+/// The bytes before the body of a request without a client id, and of a response without tags.
 const REQUEST_HEAD: usize = 12;
 const RESPONSE_HEAD: usize = 8;
-/// Bytes that are kept in search of a frame.
+/// The most bytes that are kept while searching a frame.
 const MAX_SEARCHED: usize = 1 << 20;
-/// Requests without an answer whose heads are kept.
+/// The most requests without a response whose headers are kept.
 const MAX_PENDING: usize = 4_096;
-/// Responses that are kept because their request may have been captured after them.
+/// The most responses that are kept because their request may have been captured after them.
 const MAX_EARLY: usize = 64;
 const MAX_EARLY_BYTES: usize = 1 << 20;
 
-/// Where events go.
+/// The receiver of events.
 pub type Sink<'a> = &'a mut dyn FnMut(&Connection, Time, Event);
 
-/// A request that waits for its answer; a token has no head.
+/// A request without a response; a SASL token has no header.
 #[derive(Debug)]
 struct PendingRequest {
     head: Option<Head>,
@@ -53,11 +55,11 @@ struct PendingRequest {
 enum State {
     /// A frame begins at the buffer's start.
     Frames,
-    /// So many bytes belong to a frame that is passed over.
+    /// This many more bytes belong to a frame that is skipped.
     Pass(u64),
-    /// It is not known where a frame begins.
+    /// The start of the next frame is unknown.
     Search(Search),
-    /// Left alone.
+    /// The connection is not read any more.
     Ignored,
 }
 
@@ -88,7 +90,7 @@ impl DirectionState {
         DirectionState { buffer: BytesMut::new(), state, frames: 0 }
     }
 
-    /// A frame is passed over, of which `size` bytes are expected from the start of the buffer.
+    /// Skips a frame, of which `size` bytes remain from the start of the buffer.
     fn pass(&mut self, size: u64) {
         let there = self.buffer.len().min(usize::try_from(size).unwrap_or(usize::MAX));
         self.buffer.advance(there);
@@ -98,8 +100,8 @@ impl DirectionState {
 }
 
 impl Conversation {
-    /// Before the first byte. `from_the_start`: the first bytes of both directions are the first of the connection; else the
-    /// beginning of a frame is searched. Frames above `limit` bytes are passed over.
+    /// A conversation before the first byte. With `from_the_start`, the first bytes are the first of the connection;
+    /// else the start of a frame is searched. Frames above `limit` bytes are skipped.
     pub fn new(connection: Connection, from_the_start: bool, limit: usize) -> Conversation {
         Conversation {
             connection,
@@ -113,12 +115,12 @@ impl Conversation {
         }
     }
 
-    /// Who speaks.
+    /// The endpoints of the connection.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// The next bytes of a direction.
+    /// Reads the next bytes of a direction.
     pub fn data(&mut self, direction: Direction, time: Time, mut data: &[u8], out: Sink<'_>) {
         let side = self.side(direction);
         if matches!(side.state, State::Ignored) {
@@ -140,7 +142,7 @@ impl Conversation {
         }
     }
 
-    /// So many bytes of a direction are missing here and will not come.
+    /// Records that `missing` bytes of a direction were lost at this point.
     pub fn gap(&mut self, direction: Direction, time: Time, missing: u64, out: Sink<'_>) {
         let side = self.side(direction);
         let there = side.buffer.len() as u64;
@@ -179,7 +181,7 @@ impl Conversation {
         }
     }
 
-    /// The connection is over, or the capture is.
+    /// Ends the conversation, because the connection or the capture has ended.
     pub fn finish(&mut self, time: Time, out: Sink<'_>) {
         for direction in [Direction::Request, Direction::Response] {
             let side = self.side(direction);
@@ -225,7 +227,7 @@ impl Conversation {
         self.emit(time, Event::Notice(direction, notice), out);
     }
 
-    /// Reads what there is to read in the buffer.
+    /// Reads all complete frames of the buffer.
     fn read(&mut self, direction: Direction, time: Time, out: Sink<'_>) {
         loop {
             let made_progress = match self.side(direction).state {
@@ -239,7 +241,7 @@ impl Conversation {
         }
     }
 
-    /// A frame at the start of the buffer; whether there was something.
+    /// Reads a frame at the start of the buffer; returns whether there was one.
     fn frame(&mut self, direction: Direction, time: Time, out: Sink<'_>) -> bool {
         let (limit, tokens) = (self.limit, self.tokens);
         let side = self.side(direction);
@@ -271,7 +273,7 @@ impl Conversation {
         true
     }
 
-    /// A frame that is not kept, or bytes that are none.
+    /// Skips a frame that is too large, or starts a search if the bytes are not a frame.
     fn too_large(&mut self, direction: Direction, size: usize, time: Time, out: Sink<'_>) -> bool {
         let beginning = self.side(direction).buffer.clone().freeze();
         let is_frame = match direction {
@@ -294,7 +296,7 @@ impl Conversation {
         true
     }
 
-    /// What the beginning of a frame says that will not be whole; a request counts as pending, a response as answer.
+    /// The header of a frame that is skipped. A request is pending from then on, and a response completes its request.
     fn header_of_lost(&mut self, direction: Direction, beginning: &Bytes, time: Time) -> Option<Head> {
         match direction {
             Direction::Request => {
@@ -387,7 +389,7 @@ impl Conversation {
         self.pending.push_back(PendingRequest { head, at });
     }
 
-    /// There are new requests: responses that came too early may belong to them.
+    /// Assigns early responses to new requests.
     fn match_early(&mut self, time: Time, out: Sink<'_>) {
         for _ in 0..self.early.len() {
             let Some((whole, at)) = self.early.pop_front() else { break };
@@ -405,7 +407,7 @@ impl Conversation {
         }
     }
 
-    /// Tells of early responses as orphans until at most so many are left.
+    /// Emits early responses as orphans until at most `max` remain.
     fn drop_early(&mut self, max: usize, time: Time, out: Sink<'_>) {
         while self.early.len() > max || (self.early_bytes > MAX_EARLY_BYTES && !self.early.is_empty()) {
             let Some((whole, _)) = self.early.pop_front() else { break };
@@ -414,7 +416,7 @@ impl Conversation {
         }
     }
 
-    /// A response; it comes back when its request was not seen.
+    /// Emits a response, or returns it if its request was not captured.
     fn response(&mut self, whole: Bytes, time: Time, out: Sink<'_>) -> Option<Bytes> {
         let Some(pending) = self.answer(&whole) else { return Some(whole) };
         let latency = Some(time.since(pending.at));
@@ -440,7 +442,7 @@ impl Conversation {
         None
     }
 
-    /// The request that this is the response to. A token is answered by whatever comes next.
+    /// Removes and returns the request of a response. The next response belongs to a pending SASL token.
     fn answer(&mut self, beginning: &Bytes) -> Option<PendingRequest> {
         if self.pending.front()?.head.is_none() {
             return self.pending.pop_front();
@@ -467,14 +469,14 @@ fn correlation_id(response: &[u8]) -> Option<i32> {
     response.get(SIZE..)?.first_chunk().map(|id| i32::from_be_bytes(*id))
 }
 
-/// Whether an ApiVersions response is the answer to a version that the broker does not know: always version 0.
+/// Whether an ApiVersions response refuses the version of the request. Such a response has version 0.
 fn is_refusal(head: &Head, response: &[u8]) -> bool {
     let error = response.get(RESPONSE_HEAD..).and_then(<[u8]>::first_chunk);
     !head.is_known()
         || error.map(|error| i16::from_be_bytes(*error)) == Some(ErrorCode::UNSUPPORTED_VERSION.0)
 }
 
-/// Whether a response is due: not to Produce with acks 0.
+/// Whether the broker responds: not to Produce with acks 0.
 fn is_answered(head: &Head, whole: &Bytes) -> bool {
     const AT: At = At("ProduceRequest", "Acks");
     let Some(info) = head.key.info().filter(|_| head.key == ApiKey::PRODUCE) else { return true };

@@ -1,4 +1,4 @@
-//! What changed between two versions of a message.
+//! The differences between two versions of a message.
 
 use crate::page::struct_in;
 use ottla_wire::ApiInfo;
@@ -8,15 +8,15 @@ use ottla_wire::tables::{Default, Direction, FieldTable, MessageTable, StructTab
 /// A difference between two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// On which side of the API.
+    /// Whether the request or the response differs.
     pub direction: Direction,
     /// The field, as a path; empty for the message as a whole.
     pub field: String,
-    /// What is different.
+    /// The difference in words.
     pub what: String,
 }
 
-/// The differences of both sides of an API from one version to another, in the order of the schemas.
+/// The differences of the request and the response of an API from one version to another, in the order of the schemas.
 pub fn diff(api: &ApiInfo, from: i16, to: i16) -> Vec<Change> {
     let mut changes = Vec::new();
     for (direction, table) in [(Direction::Request, api.request), (Direction::Response, api.response)] {
@@ -101,7 +101,7 @@ impl Walk {
     }
 }
 
-/// A field in a few words: type, null, tag, default.
+/// A field in words: type, nullability, tag, default.
 fn described(field: &FieldTable, version: i16) -> String {
     let mut text = field.ty.to_string();
     if field.nullable.contains(version) {
@@ -116,7 +116,7 @@ fn described(field: &FieldTable, version: i16) -> String {
     text
 }
 
-/// The default of a field where it is not the empty value of its type: zero, false, empty.
+/// The default of a field, unless it is the empty value of its type: zero, false, empty.
 pub fn default(field: &FieldTable) -> Option<String> {
     match field.default {
         Default::Null if matches!(field.ty, Type::Records) => None,

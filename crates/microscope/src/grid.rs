@@ -1,8 +1,8 @@
-//! The bytes of a frame, each with the place it stands in.
+//! The bytes of a frame, each with the part of the frame that it belongs to.
 
 use ottla_wire::explain::{Explanation, Region};
 
-/// How many bytes stand in a row.
+/// The number of bytes in a row.
 pub const ROW: usize = 16;
 
 /// A byte of a frame.
@@ -10,9 +10,9 @@ pub const ROW: usize = 16;
 pub struct Cell {
     /// The byte.
     pub byte: u8,
-    /// The place it stands in.
+    /// The part of the frame that it belongs to.
     pub region: Region,
-    /// The innermost node it belongs to, as a place in [`Explanation::nodes`].
+    /// The innermost node that contains it, as an index in [`Explanation::nodes`].
     pub node: usize,
 }
 
@@ -21,7 +21,7 @@ pub fn cells(explained: &Explanation, source: u16) -> Vec<Cell> {
     let bytes = explained.source(source);
     let root = Cell { byte: 0, region: Region::Body, node: 0 };
     let mut cells: Vec<Cell> = bytes.iter().map(|byte| Cell { byte: *byte, ..root }).collect();
-    // What is inside comes later and is painted over what is around it.
+    // Children come after their parents and overwrite them.
     for (id, node) in explained.nodes().iter().enumerate().filter(|(_, node)| node.source == source) {
         let (from, size) = (node.at as usize, node.size as usize);
         for cell in cells.iter_mut().skip(from).take(size) {

@@ -1,25 +1,25 @@
-//! Bytes as people paste them: hex, base64, or as they are.
+//! Bytes as hex, base64 or binary input.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use std::fmt::Write;
 
-/// How bytes were written.
+/// The form of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Two digits a byte; blanks, colons and `0x` between them do not count.
+    /// Two digits a byte; blanks, commas, colons and `0x` between them are ignored.
     Hex,
-    /// Either alphabet, with or without padding; blanks do not count.
+    /// The standard or the URL-safe alphabet, with or without padding; blanks are ignored.
     Base64,
-    /// As they are.
+    /// The bytes themselves.
     Binary,
 }
 
-/// The bytes that somebody means.
+/// The bytes of an input, and its form.
 ///
-/// Text that could be hex or base64 is taken for the one that begins with a frame, which is a size and at least as many bytes;
-/// for hex if both do or neither does.
+/// Text that can be hex and base64 is read as the form that begins with a frame, which is a size and at least that many
+/// bytes. It is read as hex if both do or neither does.
 pub fn bytes_of(input: &Bytes) -> (Form, Bytes) {
     let Some(text) = std::str::from_utf8(input).ok().filter(|text| is_line_text(text)) else {
         return (Form::Binary, input.clone());

@@ -1,14 +1,16 @@
 //! Messages as JSON, in both directions, by the tables alone.
 //!
-//! The shape is the one that Apache Kafka's own converters write: the fields of the version under their names with a small first
-//! letter, bytes and records in base64, ids as Kafka's text, null as null, tagged fields only where they are not at their
-//! default. Besides:
+//! The shape is that of Apache Kafka's own converters: the fields of the version under their names with a small first
+//! letter, bytes and records in base64, ids as Kafka's text, null as null, tagged fields only if they differ from their
+//! default. In addition:
 //!
-//! - `_unknownTaggedFields`, a list of `{"tag": 7, "data": "<base64>"}`, keeps what the schema does not know;
-//! - any other name that begins with `_` is commentary: [`decode`] may write some, [`encode`] skips them;
-//! - names are read in the schema's own spelling too, and a field that is not there has its default.
+//! - `_unknownTaggedFields`, a list of `{"tag": 7, "data": "<base64>"}`, has the tagged fields that the schema does not
+//!   know;
+//! - any other name that begins with `_` is a comment, which [`decode`] may write and [`encode`] ignores;
+//! - [`encode`] also accepts names in the spelling of the schema, and a missing field has its default.
 //!
-//! What [`decode`] accepts is what the typed codec accepts; its answer encodes to the same bytes, over-long numbers aside.
+//! [`decode`] accepts the same bytes as the typed codec. Its result encodes to the same bytes, except for over-long
+//! numbers.
 
 mod batches;
 mod decode;
@@ -30,7 +32,7 @@ fn json_name(name: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// Whether lengths are compact: in a tagged field always.
+/// Whether lengths are compact, as they always are in a tagged field.
 fn is_compact(message: &MessageTable, field: &FieldTable, version: i16, tagged: bool) -> bool {
     tagged || field.has_compact_length(message, version)
 }

@@ -1,11 +1,13 @@
-//! The microscope: reference pages, JSON to frames and back, conversations, capture files.
-//! It must not know sockets, files or the broker: whoever has bytes hands them in and gets back what they mean.
+//! The microscope: reference pages, JSON to frames and back, conversations, capture files. It must not know sockets,
+//! files or the broker: the caller passes bytes and gets values that explain them.
 //!
-//! - [`schemas`]: the tables to look with, built in or of other schemas; [`names`]: what a name means in them.
-//! - [`page`]: a reference page as values; [`grid`] its bytes, [`diff`] what changed between versions; [`text`] and
-//!   [`page_json`] print them.
-//! - [`input`]: bytes as people paste them; [`stream`]: frames one behind the other.
-//! - [`conversation`]: a connection as requests and responses; [`capture`]: capture files, read into conversations and written.
+//! - [`schemas`]: the tables to decode with, built in or of other schemas; [`names`]: lookups of APIs and messages by
+//!   name.
+//! - [`page`]: a reference page as values; [`grid`]: its bytes; [`diff`]: the differences between versions; [`text`]
+//!   and [`page_json`] print them.
+//! - [`input`]: bytes in hex, base64 or binary; [`stream`]: consecutive frames.
+//! - [`conversation`]: a connection as requests and responses; [`capture`]: capture files, read as conversations and
+//!   written.
 //! - [`json`]: messages and frames as JSON, in both directions.
 
 #![forbid(unsafe_code)]

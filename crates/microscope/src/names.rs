@@ -1,31 +1,31 @@
-//! What somebody means by the name of an API or message.
+//! Finds APIs and messages by name.
 
 use ottla_wire::tables::{Direction, MessageKind, MessageTable, TableSet};
 use ottla_wire::{ApiInfo, ApiKey};
 
-/// What a name names.
+/// An API or message that a name was found for.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject {
-    /// An API, or one side of it.
+    /// An API, or its request or response alone.
     Api(&'static ApiInfo, Option<Direction>),
     /// A message that is neither request nor response.
     Message(&'static MessageTable),
 }
 
-/// A name that names nothing.
+/// A name that no API or message has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What was asked for.
+    /// The name.
     pub name: String,
-    /// Names that look like it, the likeliest first; may be empty.
+    /// Similar names, the most similar first; may be empty.
     pub near: Vec<&'static str>,
 }
 
-/// Looks a name up, whatever its case: an API's name or number, the same with `Request` or `Response` behind it, or the name of
+/// Finds a name, ignoring case: the name or number of an API, the name of its request or response, or the name of
 /// another message.
 ///
 /// # Errors
-/// Nothing has that name.
+/// No API or message has the name.
 pub fn find(tables: &TableSet, name: &str) -> Result<Subject, UnknownName> {
     let name = name.trim();
     if let Some(api) = name.parse().ok().and_then(|key| tables.api(ApiKey(key))) {
@@ -47,7 +47,7 @@ pub fn find(tables: &TableSet, name: &str) -> Result<Subject, UnknownName> {
     }
 }
 
-/// Names that hold this one, or differ from it in few letters.
+/// Names that contain this one, or differ from it in few letters.
 fn near(tables: &TableSet, lower: &str) -> Vec<&'static str> {
     const MAX_NAMES: usize = 4;
     let stem = lower.trim_end_matches("request").trim_end_matches("response");

@@ -1,6 +1,6 @@
-//! The reference page of an API at one version, as values: what the command line prints and what the pages show.
+//! The reference page of an API at one version, as values, for the command line and the web pages.
 //!
-//! A page encodes the smallest legal request and response and takes them apart again. Everything in it comes from the tables.
+//! A page encodes the smallest legal request and response and explains them. All its content comes from the tables.
 
 use crate::grid::{self, Cell};
 use crate::schemas::Schemas;
@@ -24,7 +24,7 @@ pub struct Page {
 /// A request or response at one version.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Which of the two.
+    /// Whether this is the request or the response.
     pub direction: Direction,
     /// The message.
     pub message: &'static MessageTable,
@@ -32,7 +32,7 @@ pub struct Side {
     pub version: i16,
     /// The version of the header in front of it.
     pub header_version: i16,
-    /// The smallest frame, taken apart; source 0 is the frame itself.
+    /// The explanation of the smallest frame; source 0 is the frame itself.
     pub explained: Explanation,
     /// The text of the schema.
     pub schema: String,
@@ -41,14 +41,14 @@ pub struct Side {
 /// A field of a message at one version.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldRow {
-    /// In how many structs it lies below the message's root.
+    /// The number of structs around it, without the root struct.
     pub depth: usize,
-    /// What the tables say about it.
+    /// The table of the field.
     pub field: &'static FieldTable,
 }
 
-/// The highest stable version: of one side, or one that both have if there is such. Of an API with unstable versions alone, the
-/// highest. `None` if no version is left.
+/// The highest stable version of the request or the response, or the highest that both have. For an API with unstable
+/// versions alone, the highest version. `None` if there is no version.
 pub fn highest_version(api: &ApiInfo, side: Option<Direction>) -> Option<i16> {
     let stable = api.stable_versions();
     let requests = if stable.is_empty() { api.request_versions } else { stable };
@@ -69,7 +69,7 @@ pub fn flexible(versions: Versions) -> String {
     if versions.is_empty() { "none".to_owned() } else { format!("{}+", versions.min) }
 }
 
-/// The name of a direction as headings have it.
+/// The name of a direction in headings.
 pub fn direction_name(direction: Direction) -> &'static str {
     match direction {
         Direction::Request => "Request",
@@ -88,7 +88,7 @@ impl Page {
         Some(Page { api, version, request, response })
     }
 
-    /// The request and the response, as far as there are.
+    /// The request and the response, if they exist.
     pub fn sides(&self) -> impl Iterator<Item = &Side> {
         self.request.iter().chain(&self.response)
     }
@@ -98,7 +98,7 @@ impl Page {
         self.api.request_flexible.contains(self.version) || self.api.response_flexible.contains(self.version)
     }
 
-    /// What the page shows, and by which rules.
+    /// A paragraph about what the page shows.
     pub fn introduction(&self) -> String {
         let mut text = "The smallest legal request and response: numbers are zero, strings and bytes are empty, every array \
             has one element, records are one empty batch of 61 bytes, and optional tagged fields are left out."
@@ -110,11 +110,11 @@ impl Page {
                 self.version
             ));
         }
-        text.push_str(" Sizes include the four bytes of the size in front.");
+        text.push_str(" Sizes include the four bytes of the size field.");
         text
     }
 
-    /// The facts at the top of the page, in order: name and value.
+    /// The names and values at the top of the page, in order.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let api = self.api;
         let headers = [("req", &self.request), ("resp", &self.response)]
@@ -138,7 +138,7 @@ impl Page {
 }
 
 impl Side {
-    /// One side of an API at that version; `None` if there is no such version.
+    /// The request or response of an API at that version; `None` if there is no such version.
     pub fn new(schemas: &Schemas, api: &'static ApiInfo, direction: Direction, version: i16) -> Option<Side> {
         let (message, header_version) = match direction {
             Direction::Request => (api.request?, api.request_header_version(version)),
@@ -149,7 +149,7 @@ impl Side {
         Some(Side { direction, message, version, header_version, explained, schema })
     }
 
-    /// The bytes of the smallest frame, the size in front included.
+    /// The size of the smallest frame in bytes, including the size field.
     pub fn size(&self) -> usize {
         self.explained.source(0).len()
     }
@@ -182,7 +182,8 @@ impl Side {
     }
 }
 
-/// The fields that a message has in that version, tagged ones included, in the order of the schema, inner ones below theirs.
+/// The fields that a message has in that version, tagged ones included, in the order of the schema, the fields of a
+/// struct after it.
 pub fn fields(message: &MessageTable, version: i16) -> Vec<FieldRow> {
     fn add(rows: &mut Vec<FieldRow>, table: &StructTable, depth: usize, version: i16) {
         for field in table.fields.iter().filter(|field| field.versions.contains(version)) {
@@ -197,7 +198,7 @@ pub fn fields(message: &MessageTable, version: i16) -> Vec<FieldRow> {
     rows
 }
 
-/// The struct that a type is or holds.
+/// The struct of a struct type or of an array of structs.
 pub fn struct_in(ty: &Type) -> Option<&'static StructTable> {
     match ty {
         Type::Struct(table) => Some(table),

@@ -7,7 +7,7 @@ use ottla_wire::explain::{Explanation, Fault};
 use ottla_wire::tables::MessageTable;
 use serde_json::{Map, Value, json};
 
-/// A page: its facts, and both sides with bytes, tree, fields and schema.
+/// A page: its facts, and the request and the response with bytes, tree, fields and schema.
 pub fn page(page: &Page) -> Value {
     let api = page.api;
     json!({
@@ -57,9 +57,9 @@ pub fn field_rows(message: &MessageTable, version: i16) -> Vec<Value> {
     fields(message, version).iter().map(row).collect()
 }
 
-/// A tree: each node with its children below it. Nodes say what the columns of the tree in words say.
+/// A tree of nodes with their children. The values of a node are those of the columns of the text tree.
 pub fn tree(explained: &Explanation) -> Value {
-    // Children come after their parents, so they are done first when going backwards.
+    // Children come after their parents, so a backward pass builds children first.
     let mut done: Vec<Option<Value>> = vec![None; explained.nodes().len()];
     for id in (0..done.len()).rev() {
         let children: Vec<Value> =
@@ -112,7 +112,7 @@ pub fn changes(changes: &[Change]) -> Value {
     changes.iter().map(row).collect()
 }
 
-/// A fault: where it is, and what was expected and found.
+/// A fault: its position, and the expected and found values.
 pub fn fault(fault: &Fault) -> Value {
     json!({
         "source": fault.source,

@@ -1,4 +1,4 @@
-//! Tables of other schemas than the broker's own, made at run time; and the texts of schemas, for pages that show them.
+//! Tables of other schemas than the built-in ones, made at run time; and the texts of schemas, for pages.
 
 use flate2::read::DeflateDecoder;
 use ottla_schema::{Default, FieldType, Kind, Member, Message, SchemaError, Versions as Range, parse};
@@ -26,16 +26,16 @@ pub struct BadSchema {
 }
 
 impl Schemas {
-    /// The tables that the broker serves with.
+    /// The built-in tables, which the broker uses.
     pub fn built_in() -> Schemas {
         Schemas { tables: TableSet::built_in(), texts: BTreeMap::new() }
     }
 
-    /// The built-in tables, but for the messages of these files (name and text), which take their place; of two files for one
-    /// message the later counts. Without files: [`Schemas::built_in`].
+    /// The built-in tables, in which the messages of these files (name and text) replace the built-in ones. Of two
+    /// files for one message, the later counts. Without files: [`Schemas::built_in`].
     ///
-    /// Tables live as long as the process, as the built-in ones do, so each call with files leaks memory: some ten times the
-    /// size of their texts. Read schemas once, not for every question.
+    /// Tables live as long as the process, so each call with files leaks memory, about ten times the size of their
+    /// texts. Read schemas once in a process.
     ///
     /// # Errors
     /// A text is not in the schema language.
@@ -60,18 +60,18 @@ impl Schemas {
         self.tables
     }
 
-    /// The text of a message's schema: of the file it came from, without what stands in front of it; or of the built-in one.
+    /// The text of a message's schema: that of its file without the licence in front, or the built-in one.
     pub fn text(&self, message: &str) -> Option<&str> {
         self.texts.get(message).map(String::as_str).or_else(|| built_in_text(message))
     }
 
-    /// Whether the message's table comes from a file rather than from the broker.
+    /// Whether the message's table comes from a file.
     pub fn is_read(&self, message: &str) -> bool {
         self.texts.contains_key(message)
     }
 }
 
-/// What stands in front of the first brace is a licence.
+/// Removes the licence before the first brace.
 fn without_licence(text: &str) -> &str {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -88,7 +88,7 @@ fn built_in_text(message: &str) -> Option<&'static str> {
     static TEXTS: OnceLock<String> = OnceLock::new();
     let texts = TEXTS.get_or_init(|| {
         let mut texts = String::new();
-        // What the build script packed is text; were it not, there would be no texts.
+        // The build script compressed valid text, so this cannot fail.
         let _ = DeflateDecoder::new(PACKED).read_to_string(&mut texts);
         texts
     });
@@ -97,7 +97,7 @@ fn built_in_text(message: &str) -> Option<&'static str> {
     texts.split('\0').find(own).map(str::trim_end)
 }
 
-/// The built-in tables with these messages over them.
+/// The built-in tables with these messages in place of the built-in ones.
 fn overlaid(messages: &[Message]) -> TableSet {
     let mut by_name: BTreeMap<&'static str, &'static MessageTable> =
         TableSet::built_in().messages().iter().map(|table| (table.name, *table)).collect();
@@ -119,7 +119,7 @@ fn overlaid(messages: &[Message]) -> TableSet {
     TableSet::new(apis.leak(), messages.leak())
 }
 
-/// An API that the built-in tables do not have.
+/// An API that the built-in tables lack.
 fn unknown(key: ApiKey, message: &Message) -> ApiInfo {
     ApiInfo {
         key,
@@ -181,7 +181,7 @@ fn message_table(message: &Message) -> &'static MessageTable {
     }))
 }
 
-/// Structs never hold themselves: the parser sees to that.
+/// The recursion ends, because the parser refuses structs that contain themselves.
 fn struct_table(
     message: &Message,
     name: &str,
@@ -218,8 +218,13 @@ fn field_table(
         ignorable: member.ignorable,
         map_key: member.map_key,
         entity_type: member.entity_type.as_deref().map(leaked),
-        secret: false,
+        // A schema file does not mark secrets, so the marks of the built-in table count.
+        secret: is_secret(&message.name, &member.name),
     }
+}
+
+fn is_secret(message: &str, field: &str) -> bool {
+    TableSet::built_in().message(message).is_some_and(|table| table.secrets().contains(&field))
 }
 
 fn type_of(message: &Message, ty: &FieldType, done: &mut BTreeMap<String, &'static StructTable>) -> Type {

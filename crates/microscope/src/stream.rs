@@ -1,4 +1,4 @@
-//! Frames one behind the other, as they come from one connection or both of its directions mixed, in order.
+//! Splits consecutive frames of a connection. Requests and responses may be mixed in their order.
 
 use bytes::Bytes;
 use ottla_wire::ApiKey;
@@ -6,39 +6,39 @@ use ottla_wire::explain::{Explanation, Options, request, response};
 use ottla_wire::tables::{Direction, TableSet};
 use std::collections::BTreeMap;
 
-/// The bytes of the size in front of a frame.
+/// The length of the size field in bytes.
 const SIZE: usize = 4;
-/// Requests that wait for their response; beyond that the oldest are forgotten.
+/// The most requests without a response that are kept. Above it, the one with the lowest correlation id is dropped.
 const MAX_PENDING: usize = 65_536;
 
-/// What a frame must be.
+/// The kind of frames in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assume {
-    /// Requests, and the responses to requests that came before.
+    /// Requests, and responses to requests earlier in the stream.
     Mixed,
     /// Requests.
     Requests,
-    /// Responses of this API and version.
+    /// Responses of this API and version alone.
     Responses(ApiKey, i16),
 }
 
-/// A frame and what it is.
+/// A frame of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamFrame {
-    /// The first byte in the stream.
+    /// The position of its first byte in the stream.
     pub at: usize,
-    /// Which of the two it was taken for.
+    /// Whether it was read as a request or a response.
     pub direction: Direction,
     /// The API and version, as far as known.
     pub api: Option<(ApiKey, i16)>,
-    /// The frame, taken apart.
+    /// The explanation of the frame.
     pub explained: Explanation,
 }
 
-/// Cuts a stream into frames and takes each apart.
+/// Splits a stream into frames and explains each.
 ///
-/// A frame is a response if it bears the correlation id of a request before it that waits for one, and reads well as that or at
-/// least no worse than as a request. The last frame may be cut off, which is a fault in it.
+/// A frame is a response if it has the correlation id of an earlier request without a response, and either has no
+/// faults as that response or has faults as a request too. An incomplete last frame is a frame with a fault.
 pub struct Frames<'o> {
     tables: &'static TableSet,
     options: &'o Options,
@@ -62,7 +62,7 @@ impl<'o> Frames<'o> {
         }
         let size = left.first_chunk().map(|size| i32::from_be_bytes(*size));
         let size = size.and_then(|size| usize::try_from(size).ok()).and_then(|size| size.checked_add(SIZE));
-        // Without a size that fits there is nothing to cut by: all that is left is one frame, and a fault.
+        // Without a valid size, the rest of the stream is one frame with a fault.
         let length = size.filter(|length| *length <= left.len()).unwrap_or(left.len());
         Some(left.slice(..length))
     }
@@ -115,7 +115,7 @@ impl Iterator for Frames<'_> {
 }
 
 impl StreamFrame {
-    /// One line: which way, API, version, correlation id, client, size, and whether it is well.
+    /// One line: direction, API, version, correlation id, client, size, and the first fault.
     pub fn summary(&self, tables: &TableSet) -> String {
         let way = match self.direction {
             Direction::Request => "request ",

@@ -1,4 +1,4 @@
-//! Pages in words: for terminals and files.
+//! Pages as text, for terminals and files.
 
 use crate::diff::{Change, default};
 use crate::grid::{Cell, ROW};
@@ -7,16 +7,16 @@ use ottla_wire::explain::Region;
 use ottla_wire::tables::{Direction, MessageTable};
 use std::fmt::Write;
 
-/// Whether colours may be used.
+/// Whether the text has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
-    /// Letters alone.
+    /// No colours.
     Plain,
     /// ANSI escape sequences for terminals.
     Ansi,
 }
 
-/// Which parts of a page are wanted.
+/// The parts of a page to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// The grid of bytes.
@@ -28,7 +28,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// All of them.
+    /// All parts.
     pub const ALL: Parts = Parts { bytes: true, tree: true, schema: true };
 
     fn count(self) -> usize {
@@ -36,8 +36,8 @@ impl Parts {
     }
 }
 
-/// A page with its title, facts and both sides. If only one part of one side is wanted, that part alone, without headings: the
-/// tree, the grid or the schema as other tools take it.
+/// A page with its title, facts, request and response. A single part of only the request or the response is printed
+/// without headings, so that other tools can read the tree, the grid or the schema.
 pub fn page(page: &Page, parts: Parts, paint: Paint) -> String {
     let mut out = String::new();
     let mut sides = page.sides();
@@ -140,7 +140,7 @@ pub fn field_table(message: &MessageTable, version: i16) -> String {
     columns(&rows)
 }
 
-/// Rows with columns as wide as their widest cells and two blanks more.
+/// Aligns the columns of rows: each is two blanks wider than its widest cell.
 fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let mut widths = [0; N];
     for row in rows {
@@ -160,7 +160,7 @@ fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     out
 }
 
-/// What changed between two versions, a line each.
+/// The differences between two versions, one a line.
 pub fn changes(changes: &[Change]) -> String {
     let rows: Vec<[String; 3]> = changes
         .iter()
@@ -172,7 +172,8 @@ pub fn changes(changes: &[Change]) -> String {
     if rows.is_empty() { "no difference in the bytes\n".to_owned() } else { columns(&rows) }
 }
 
-/// Sixteen bytes a row; behind each row a letter for each byte's place; below, what the letters mean.
+/// Sixteen bytes a row. After each row, a letter for each byte names the part of the frame that it belongs to. A legend
+/// follows.
 pub fn grid(cells: &[Cell], direction: Direction, paint: Paint) -> String {
     let mut out = "      0  1  2  3  4  5  6  7  8  9  A  B  C  D  E  F\n".to_owned();
     for (place, row) in cells.chunks(ROW).enumerate() {
@@ -204,7 +205,7 @@ fn legend(cells: &[Cell], direction: Direction, paint: Paint) -> String {
     if names.is_empty() { String::new() } else { format!("      {}\n", names.join("   ")) }
 }
 
-/// Cells of one region next to each other share one escape sequence.
+/// Adjacent cells of one region share one escape sequence.
 fn paint_row(out: &mut String, row: &[Cell], paint: Paint, between: &str, text: impl Fn(&Cell) -> String) {
     for (place, run) in row.chunk_by(|a, b| a.region == b.region).enumerate() {
         if place > 0 {

@@ -1,4 +1,4 @@
-//! The glossary: what fields and messages mean, in our own words, and which fields are secret.
+//! The glossary: the meanings of fields and messages, and the marks of secret fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub struct Glossary {
 }
 
 impl Glossary {
-    /// Reads a glossary.
+    /// Parses a glossary.
     ///
     /// # Errors
     /// The text is not TOML, or has anything but these tables.
@@ -46,12 +46,12 @@ impl Glossary {
         Ok(glossary)
     }
 
-    /// What a message is for.
+    /// The meaning of a message.
     pub fn message(&self, message: &str) -> Option<&str> {
         self.messages.get(message)?.get("about").map(String::as_str)
     }
 
-    /// What a field of a message means.
+    /// The meaning of a field of a message.
     pub fn field(&self, message: &str, field: &str) -> Option<&str> {
         let own = self.messages.get(message).and_then(|fields| fields.get(field));
         own.or_else(|| self.fields.get(field)).map(String::as_str)
@@ -74,7 +74,7 @@ impl Glossary {
         self.fields.keys().map(String::as_str)
     }
 
-    /// The messages with their own entries, and the names of those (`about` included).
+    /// The entries of single messages: message and name of the entry (`about` included).
     pub fn overrides(&self) -> impl Iterator<Item = (&str, &str)> {
         self.messages
             .iter()

@@ -1,4 +1,4 @@
-//! The rules of the schema language that go beyond one attribute.
+//! The rules of the schema language about more than one attribute.
 
 use crate::error::{SchemaError, error};
 use crate::model::{Default, Field, FieldType, Kind, Schema, Versions};
@@ -41,7 +41,7 @@ pub(crate) fn check(schema: &Schema) -> Result<(), SchemaError> {
     structs.no_loops(place, &schema.fields)
 }
 
-/// Gathers the structs that are defined in place; a name may be defined once in a message.
+/// Collects the structs that fields define. A name may be defined once in a message.
 fn collect<'a>(
     place: &str,
     fields: &'a [Field],
@@ -151,7 +151,7 @@ impl<'a> Structs<'a> {
     }
 }
 
-/// The type of an entity follows from its kind, through an array too.
+/// Checks the type of a field with an entity type; for an array, the type of its elements.
 fn entity(place: &str, field: &Field) -> Result<(), SchemaError> {
     let Some(kind) = &field.entity_type else { return Ok(()) };
     let due = match kind.as_str() {

@@ -1,7 +1,8 @@
-//! From resolved messages to the Rust source that `ottla-wire` compiles.
+//! Generates the Rust source that `ottla-wire` compiles from resolved messages.
 //!
-//! Per message a module with a plain struct for each of its structs, one function per struct and direction with `if`s on the
-//! version, and the static tables that describe it. The text is not formatted: it is compiled, not kept.
+//! Each message gets a module with a Rust struct for each of its structs, one decoding and one encoding function for
+//! each struct with `if`s on the version, and static tables that describe it. The text is not formatted, because it is
+//! only compiled.
 
 mod api;
 mod decode;
@@ -15,15 +16,15 @@ use crate::about::Glossary;
 use crate::model::{Default, FieldType, Kind, Versions};
 use crate::resolve::{Member, Message, Struct};
 
-/// What the generator makes: the texts of two files.
+/// The texts of the two generated files.
 pub struct Generated {
     /// A module per message, and the list of APIs.
     pub messages: String,
-    /// For tests: a `match` over message names that decodes and encodes again.
+    /// For tests: a `match` over message names that decodes and encodes a message.
     pub dispatch: String,
 }
 
-/// Writes the code for these messages. Those without a valid version only leave their number behind.
+/// Generates the code for these messages. A message without a valid version gets only the constant of its API key.
 pub fn generate(messages: &[Message], glossary: &Glossary) -> Generated {
     let mut out = String::new();
     for message in messages.iter().filter(|message| !message.structs.is_empty()) {
@@ -33,7 +34,7 @@ pub fn generate(messages: &[Message], glossary: &Glossary) -> Generated {
     Generated { messages: out, dispatch: api::dispatch(messages) }
 }
 
-/// Adds a line to a `String`.
+/// Appends a formatted line to a `String`.
 macro_rules! push_line {
     ($out:expr, $($arg:tt)*) => {{ $out.push_str(&format!($($arg)*)); $out.push('\n'); }};
 }
@@ -58,7 +59,8 @@ fn module(out: &mut String, message: &Message, glossary: &Glossary) {
     }
 }
 
-/// Whether a message gets structs and codecs; the records of Kafka's coordinators are only looked at, for which tables do.
+/// Whether a message gets structs and codecs. The records of Kafka's coordinators are only explained, for which tables
+/// suffice.
 fn has_code(message: &Message) -> bool {
     !message.structs.is_empty() && !matches!(message.kind, Kind::CoordinatorKey | Kind::CoordinatorValue)
 }
@@ -75,7 +77,7 @@ fn code(out: &mut String, message: &Message, glossary: &Glossary) {
     structs::root(out, message);
 }
 
-/// A test on `version` inside a struct that only occurs in some versions.
+/// A condition on `version` in the code of a struct, which occurs in some versions only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum VersionTest {
     Always,
@@ -84,7 +86,7 @@ pub(crate) enum VersionTest {
 }
 
 impl VersionTest {
-    /// The test for `range`, given that the version is one of `inside`.
+    /// The condition that the version is in `range`, given that it is in `inside`.
     pub(crate) fn of(range: Versions, inside: Versions) -> VersionTest {
         let range = range.and(inside);
         let Versions { min, max } = range;
@@ -104,7 +106,7 @@ impl VersionTest {
     }
 }
 
-/// Everything the emitters need to know about one field.
+/// A field with its struct and message.
 pub(crate) struct FieldSite<'a> {
     pub(crate) message: &'a Message,
     pub(crate) item: &'a Struct,
@@ -112,7 +114,7 @@ pub(crate) struct FieldSite<'a> {
 }
 
 impl FieldSite<'_> {
-    /// The place named in errors: a promoted constant.
+    /// The location in errors, as an expression that is a promoted constant.
     pub(crate) fn at(&self) -> String {
         format!("&At({:?}, {:?})", self.message.name, self.member.name)
     }
@@ -125,13 +127,13 @@ impl FieldSite<'_> {
         !self.member.nullable.is_empty()
     }
 
-    /// Whether lengths are compact where the field is written in its place.
+    /// The condition that lengths are compact when the field is encoded in place.
     pub(crate) fn flex(&self) -> VersionTest {
         let flexible = self.member.flexible.unwrap_or(self.message.flexible);
         VersionTest::of(flexible, self.item.versions)
     }
 
-    /// The flexibility as an expression: the local `flex` where it depends on the version.
+    /// The same condition as an expression: the local variable `flex` if it depends on the version.
     pub(crate) fn flex_text(&self, tagged: bool) -> &'static str {
         match self.flex() {
             _ if tagged => "true",
@@ -160,7 +162,7 @@ impl FieldSite<'_> {
         if self.optional() { format!("Some({inner})") } else { inner }
     }
 
-    /// An expression that is true when the field of `self` is not at its default.
+    /// An expression that is true if the field of `self` does not have its default.
     pub(crate) fn not_default(&self) -> String {
         let field = self.field();
         let member = self.member;
@@ -192,7 +194,7 @@ impl FieldSite<'_> {
     }
 }
 
-/// Whether arrays of the type stay in the frame as a view.
+/// Whether arrays of the type are `Numbers`, which share the frame's buffer.
 pub(crate) fn is_number(ty: &FieldType) -> bool {
     use FieldType::{Float64, Int8, Int16, Int32, Int64, Uint16, Uint32, Uuid};
     matches!(ty, Int8 | Int16 | Uint16 | Int32 | Uint32 | Int64 | Float64 | Uuid)
@@ -208,7 +210,7 @@ pub(crate) fn base_type(ty: &FieldType) -> String {
     }
 }
 
-/// The Rust type of a plain type, and the name of its methods on reader and writer.
+/// The Rust type of a plain type, and the name of its reading and writing methods.
 pub(crate) fn scalar(ty: &FieldType) -> (&'static str, &'static str) {
     match ty {
         FieldType::Bool => ("bool", "bool"),
@@ -227,12 +229,12 @@ pub(crate) fn scalar(ty: &FieldType) -> (&'static str, &'static str) {
     }
 }
 
-/// The name of the version parameter of a generated function, marked where the body does not use it.
+/// The name of the version parameter of a generated function, with an underscore if the body does not use it.
 pub(crate) fn parameter(body: &str) -> &'static str {
     if has_word(body, "version") { "version" } else { "_version" }
 }
 
-/// Whether the body uses that local: the word alone, neither a field behind a dot nor one before a colon.
+/// Whether the body uses that local variable: the word is neither a field after a dot nor a field before a colon.
 pub(crate) fn has_word(body: &str, word: &str) -> bool {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     body.match_indices(word).any(|(from, _)| {
@@ -242,7 +244,7 @@ pub(crate) fn has_word(body: &str, word: &str) -> bool {
     })
 }
 
-/// The name of a variant of the tables' kind of message.
+/// The variant of `MessageKind` for a kind.
 pub(crate) fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Request => "Request",

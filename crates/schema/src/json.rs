@@ -1,6 +1,6 @@
-//! JSON with comments, as Kafka's schema files are written.
+//! JSON with comments, the format of Kafka's schema files.
 
-/// Replaces `//` and `/* */` comments outside strings by spaces, so that positions in JSON errors stay right.
+/// Replaces `//` and `/* */` comments outside strings by spaces, so that positions in JSON errors stay correct.
 pub(crate) fn strip_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

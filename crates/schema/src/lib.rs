@@ -1,9 +1,9 @@
-//! Kafka's schema language: from the text of a schema to a checked model, back to text, and on to Rust code.
-//! It must not know where schemas are kept, nor what a broker does with the messages they describe.
+//! Kafka's schema language: parses the text of a schema to a checked model, prints the model, and generates Rust code
+//! from it. It must not know where schemas are stored, nor what a broker does with the messages that they describe.
 //!
-//! The language is written down in the documentation of [`Schema`] and [`Field`]; [`parse`] reads it, [`print()`] writes the
-//! facts of a schema in one stable form, [`Message::resolve`] works out which struct has which field in which version, and
-//! [`generate`] turns resolved messages into the source text that `ottla-wire` compiles.
+//! The documentation of [`Schema`] and [`Field`] describes the language. [`parse`] reads it, [`print()`] writes the
+//! facts of a schema in one stable form, [`Message::resolve`] determines the fields of each struct in each version, and
+//! [`generate`] writes the source text that `ottla-wire` compiles.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The facts of a schema as values.
+//! The model of a schema.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// The upper end that `n+` stands for.
+    /// The upper end of `n+`.
     pub const OPEN: i16 = i16::MAX;
     /// No version at all.
     pub const NONE: Versions = Versions { min: 0, max: -1 };
@@ -68,18 +68,18 @@ impl fmt::Display for Versions {
     }
 }
 
-/// What a message is for: the `type` attribute of its file.
+/// The kind of a message: the `type` attribute of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Sent by a client.
     Request,
-    /// Sent back to it.
+    /// Sent by a broker in response.
     Response,
-    /// In front of either.
+    /// The header of requests or responses.
     Header,
     /// A record of the metadata log.
     Metadata,
-    /// Bytes inside other messages or records.
+    /// The content of a bytes field or of a record.
     Data,
     /// The key of a record of a coordinator's log.
     CoordinatorKey,
@@ -108,29 +108,29 @@ impl Kind {
 /// One schema file: a message, the versions it has, and its fields in the order of the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
-    /// The number of the API, of requests and responses.
+    /// The number of the API, for requests and responses.
     pub api_key: Option<i16>,
-    /// What the message is for.
+    /// The kind of the message.
     pub kind: Kind,
-    /// The listeners that answer a request: `broker`, `controller`.
+    /// The listeners that serve a request: `broker`, `controller`.
     pub listeners: Vec<String>,
-    /// The message's name, which is its root struct's too.
+    /// The name of the message and of its root struct.
     pub name: String,
     /// The versions that exist; none when the API was removed and only its number is kept.
     pub valid: Versions,
-    /// Versions that may go away (Kafka 3.x files only). No effect on bytes.
+    /// Versions that may be removed (Kafka 3.x files only). No effect on the encoding.
     pub deprecated: Versions,
-    /// Versions with compact lengths and tagged sections. `None` when a removed message does not say.
+    /// Versions with compact lengths and tagged sections. `None` if the file of a removed message lacks the attribute.
     pub flexible: Option<Versions>,
     /// Whether the highest version is only served when unstable versions are enabled.
     pub latest_version_unstable: bool,
     /// The fields of the root struct.
     pub fields: Vec<Field>,
-    /// Structs that several fields use by name.
+    /// Structs that several fields refer to by name.
     pub common_structs: Vec<StructSpec>,
 }
 
-/// A struct that fields use by name.
+/// A struct that fields refer to by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StructSpec {
     /// Its name.
@@ -150,13 +150,13 @@ pub struct Field {
     pub ty: FieldType,
     /// The versions that have the field.
     pub versions: Versions,
-    /// The versions in which null is legal; only those that have the field count.
+    /// The versions in which null is legal. Versions without the field have no effect.
     pub nullable: Versions,
-    /// The value it has where it is absent; `None` when the file does not say.
+    /// The value in versions that lack the field; `None` if the file has no default.
     pub default: Option<Default>,
-    /// Whether a value is dropped in silence when a version lacks the field.
+    /// Whether encoding drops the value silently in versions that lack the field.
     pub ignorable: bool,
-    /// Whether the field is part of its array's key. No effect on bytes.
+    /// Whether the field is part of its array's key. No effect on the encoding.
     pub map_key: bool,
     /// The tag, for tagged fields.
     pub tag: Option<u32>,
@@ -164,13 +164,13 @@ pub struct Field {
     pub tagged: Versions,
     /// Flexible versions of this string or bytes field, where they differ from the message's.
     pub flexible: Option<Versions>,
-    /// Whether Kafka holds a slice of the input. No effect on bytes.
+    /// Whether Kafka keeps a slice of the input. No effect on the encoding.
     pub zero_copy: bool,
-    /// What kind of name or id the field holds. No effect on bytes.
+    /// The kind of name or id that the field holds. No effect on the encoding.
     pub entity_type: Option<String>,
-    /// What Kafka's file says about the field. Not a fact: neither printed nor compared.
+    /// The description in the schema file. It is neither printed nor compared.
     pub about: Option<String>,
-    /// The fields of the struct that is defined in place.
+    /// The fields of the struct that this field defines.
     pub fields: Vec<Field>,
 }
 
@@ -197,7 +197,7 @@ pub enum FieldType {
 }
 
 impl FieldType {
-    /// The types that are not made of others, with their names in the schema language.
+    /// The types without type parameters, with their names in the schema language.
     pub const PLAIN: [(FieldType, &'static str); 12] = [
         (FieldType::Bool, "bool"),
         (FieldType::Int8, "int8"),
@@ -213,7 +213,7 @@ impl FieldType {
         (FieldType::Records, "records"),
     ];
 
-    /// Reads a type as it is written in a schema.
+    /// Parses a type of the schema language.
     pub fn parse(text: &str) -> Option<FieldType> {
         let text = text.trim();
         if let Some(element) = text.strip_prefix("[]") {
@@ -228,7 +228,7 @@ impl FieldType {
         (capital && word).then(|| FieldType::Struct(text.to_owned()))
     }
 
-    /// The struct the type is or holds.
+    /// The name of the struct of a struct type or of an array of structs.
     pub fn struct_name(&self) -> Option<&str> {
         match self {
             FieldType::Struct(name) => Some(name),
@@ -237,7 +237,7 @@ impl FieldType {
         }
     }
 
-    /// Whether null can be legal for the type at all.
+    /// Whether a field of the type can be nullable.
     pub fn can_be_null(&self) -> bool {
         use FieldType::{Array, Bytes, Records, String, Struct};
         matches!(self, String | Bytes | Records | Struct(_) | Array(_))
@@ -262,9 +262,9 @@ impl fmt::Display for FieldType {
 pub enum Default {
     /// Null.
     Null,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A 64-bit floating point number.
     Float(f64),

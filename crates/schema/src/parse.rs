@@ -1,4 +1,4 @@
-//! Text to model, as strict as Kafka's own reader and with the place named in every error.
+//! Parses schemas as strictly as Kafka's own parser. Every error names its place.
 
 use crate::check::check;
 use crate::error::{SchemaError, error};
@@ -7,10 +7,10 @@ use crate::model::{Default, Field, FieldType, Kind, Schema, StructSpec, Versions
 use crate::uuid;
 use serde_json::{Map, Value};
 
-/// Reads one schema file.
+/// Parses one schema file.
 ///
 /// # Errors
-/// The text is not JSON, an attribute is unknown or malformed, or a rule of the language is broken.
+/// The text is not JSON, an attribute is unknown or malformed, or a rule of the language is violated.
 pub fn parse(text: &str) -> Result<Schema, SchemaError> {
     let value: Value = match serde_json::from_str(&strip_comments(text)) {
         Ok(value) => value,
@@ -149,7 +149,7 @@ fn default(place: &str, ty: &FieldType, value: &Value) -> Result<Default, Schema
     }
 }
 
-/// Decimal or sign-less hexadecimal; a leading zero is refused because Kafka's reader would take it as octal.
+/// Decimal or sign-less hexadecimal; a leading zero is refused, because Kafka's parser reads it as octal.
 fn whole(text: &str, min: i64, max: i64) -> Option<Default> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let number = if let Some(hex) = text.strip_prefix("0x") {
@@ -162,7 +162,7 @@ fn whole(text: &str, min: i64, max: i64) -> Option<Default> {
     (min <= number && number <= max).then_some(Default::Int(number))
 }
 
-/// The attributes of one JSON object; those left at the end are unknown.
+/// The attributes of a JSON object. Those that remain at the end are unknown.
 struct Attributes {
     place: String,
     left: Map<String, Value>,
@@ -180,7 +180,7 @@ impl Attributes {
         self.left.remove(name)
     }
 
-    /// A scalar as text: Kafka's reader turns numbers and truth values into strings and back.
+    /// A scalar as text: Kafka's parser accepts numbers and booleans in place of strings.
     fn text(&mut self, name: &str) -> Result<Option<String>, SchemaError> {
         match self.take(name) {
             None | Some(Value::Null) => Ok(None),
@@ -209,7 +209,7 @@ impl Attributes {
         }
     }
 
-    /// A list; Kafka's reader takes a single value for a list of one.
+    /// A list. Like Kafka's parser, it accepts a single value as a list of one.
     fn list(&mut self, name: &str) -> Vec<Value> {
         match self.take(name) {
             None | Some(Value::Null) => Vec::new(),

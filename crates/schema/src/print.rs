@@ -1,4 +1,4 @@
-//! Model to text: the facts only, in one stable form.
+//! Prints the facts of a schema in one stable form.
 
 use crate::model::{Default, Field, Schema, Versions};
 use crate::uuid;

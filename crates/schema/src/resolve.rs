@@ -1,4 +1,4 @@
-//! Which struct has which field in which version: what code and tables are generated from.
+//! The fields of each struct in each version, from which code and tables are generated.
 
 use crate::model::{Default, Field, FieldType, Kind, Schema, Versions};
 
@@ -7,17 +7,17 @@ use crate::model::{Default, Field, FieldType, Kind, Schema, Versions};
 pub struct Message {
     /// The message's name.
     pub name: String,
-    /// What it is for.
+    /// Its kind.
     pub kind: Kind,
     /// The number of its API.
     pub api_key: Option<i16>,
-    /// The listeners that answer it.
+    /// The listeners that serve it.
     pub listeners: Vec<String>,
     /// Whether the highest version is unstable.
     pub latest_version_unstable: bool,
     /// The versions that exist.
     pub valid: Versions,
-    /// The flexible ones among them.
+    /// The flexible versions.
     pub flexible: Versions,
     /// The structs; the first is the root. Empty when no version is valid.
     pub structs: Vec<Struct>,
@@ -28,13 +28,13 @@ pub struct Message {
 pub struct Struct {
     /// The struct's name.
     pub name: String,
-    /// The valid versions it can occur in.
+    /// The valid versions in which the struct can occur.
     pub versions: Versions,
-    /// The fields that occur in at least one of them.
+    /// The fields that at least one of these versions has.
     pub members: Vec<Member>,
 }
 
-/// A field, its ranges cut to the versions of its struct.
+/// A field, with version ranges limited to the versions of its struct.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The field's name in the schema.
@@ -49,22 +49,22 @@ pub struct Member {
     pub tagged: Versions,
     /// Its tag.
     pub tag: Option<u32>,
-    /// The versions in which its own lengths are compact, where that differs from the message's.
+    /// The versions in which the lengths of this field are compact, if they differ from those of the message.
     pub flexible: Option<Versions>,
-    /// The default, worked out.
+    /// The explicit or implied default.
     pub default: Default,
-    /// Whether its value is dropped in silence where the field is absent.
+    /// Whether encoding drops the value silently in versions that lack the field.
     pub ignorable: bool,
     /// Whether it is part of its array's key.
     pub map_key: bool,
-    /// What kind of name or id it holds.
+    /// The kind of name or id that the field holds.
     pub entity_type: Option<String>,
-    /// What the schema file itself says about it.
+    /// The description in the schema file.
     pub about: Option<String>,
 }
 
 impl Message {
-    /// Works out the structs of a schema.
+    /// Resolves the structs of a schema.
     pub fn resolve(schema: &Schema) -> Message {
         let flexible = schema.flexible.unwrap_or(Versions::NONE).and(schema.valid);
         let mut message = Message {
@@ -104,7 +104,7 @@ impl Message {
         }
     }
 
-    /// The fewest bytes an element of this type takes in any version the struct around it can occur in.
+    /// The smallest encoded size of a value of this type, over all the given versions.
     pub fn smallest(&self, ty: &FieldType, versions: Versions) -> usize {
         let sizes = (versions.min..=versions.max).map(|version| self.size(ty, version));
         sizes.min().unwrap_or(0)
@@ -134,7 +134,7 @@ impl Message {
 }
 
 impl Member {
-    /// The versions in which the field is written in its place rather than as a tag.
+    /// The versions that encode the field in place, not as a tagged field.
     pub fn plain(&self) -> Versions {
         if self.tagged.is_empty() {
             return self.versions;
@@ -168,7 +168,7 @@ fn member(field: &Field, inside: Versions) -> Option<Member> {
     })
 }
 
-/// What a field is when its schema names no default: null for records, else zero or empty.
+/// The default of a field whose schema has none: null for records, else zero or empty.
 fn implied(ty: &FieldType) -> Default {
     match ty {
         FieldType::Bool => Default::Bool(false),

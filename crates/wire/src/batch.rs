@@ -1,7 +1,7 @@
 //! Record batches, format 2: the header, the records inside, building and stamping.
 //!
-//! A batch is 61 bytes of header and then its records, or one compressed blob of them. The checksum covers everything from
-//! the attributes on, so a broker writes the base offset and the leader epoch without touching it.
+//! A batch is 61 bytes of header and then its records, or one compressed blob of them. The checksum covers everything
+//! from the attributes on, so a broker can set the base offset and the leader epoch without a new checksum.
 
 mod build;
 mod control;
@@ -27,7 +27,7 @@ pub use walk::RecordSummary;
 
 use bytes::Bytes;
 
-/// One whole batch: its header, read, and its bytes.
+/// One whole batch: its parsed header and its bytes.
 #[derive(Clone, Debug)]
 pub struct Batch {
     header: BatchHeader,
@@ -35,7 +35,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Takes the batch at the start of `bytes`. Neither its checksum nor its records are looked at.
+    /// Parses the batch at the start of `bytes`. Does not check its checksum or records.
     ///
     /// # Errors
     /// The header is malformed, or the batch does not end within `bytes`.
@@ -48,10 +48,10 @@ impl Batch {
         Ok(Batch { header, bytes: bytes.slice(..size) })
     }
 
-    /// Takes `bytes` as exactly one batch.
+    /// Parses `bytes` as exactly one batch.
     ///
     /// # Errors
-    /// As [`Batch::first`], or bytes are left behind it.
+    /// As [`Batch::first`], or bytes follow the batch.
     pub fn only(bytes: &Bytes) -> Result<Batch, BatchError> {
         let batch = Batch::first(bytes)?;
         match bytes.len() - batch.bytes.len() {
@@ -81,13 +81,13 @@ impl Batch {
     /// The records, decompressed to at most `cap` bytes.
     ///
     /// # Errors
-    /// The codec is not defined, the data is not the codec's, or larger than the cap.
+    /// The codec is undefined, the data is not data of the codec, or it is larger than the limit.
     pub fn records(&self, cap: usize) -> Result<RecordSet, BatchError> {
         RecordSet::open(&self.header, self.bytes.slice(HEADER_SIZE..), cap)
     }
 
-    /// Checks what a broker asks of a batch that a client sends, as far as the header shows it: a checksum that fits, records
-    /// in it, a last offset delta that fits their count, no control bit, a sequence number if there is a producer id.
+    /// Checks the header of a batch from a client: the checksum, a positive record count, a last offset delta that fits
+    /// the count, no control bit, and a sequence number if there is a producer id.
     ///
     /// # Errors
     /// The first check that fails.
@@ -111,7 +111,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Walks the records: each well formed, offset deltas 0, 1, 2 and so on, as many as the header says and nothing after.
+    /// Checks that the records are well formed, that their offset deltas are 0, 1, 2 and so on, and that their number
+    /// is the count of the header.
     ///
     /// # Errors
     /// The first record that fails, or as [`Batch::records`].
@@ -127,8 +128,8 @@ impl Batch {
     }
 }
 
-/// The batches of a records field, in order. A cut batch at the end, as a size limit leaves it in a Fetch response, ends the
-/// iteration; [`Batches::tail`] tells.
+/// The batches of a records field, in order. The iteration ends before an incomplete batch at the end, as in a Fetch
+/// response with a size limit. [`Batches::tail`] has the bytes of that batch.
 pub fn split(records: &Bytes) -> Batches {
     Batches { rest: records.clone(), failed: false }
 }
@@ -141,7 +142,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// The bytes that were not returned as batches so far: after the last batch, those of a cut one.
+    /// The bytes that were not yet returned as batches. After the last batch these are the bytes of an incomplete one.
     pub fn tail(&self) -> &Bytes {
         &self.rest
     }

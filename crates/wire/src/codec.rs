@@ -1,4 +1,5 @@
-//! The four codecs of record batches. Decompression never yields more than the caller's cap, whatever the input claims.
+//! The four codecs of record batches. Decompression returns at most as many bytes as the caller allows, whatever size
+//! the input states.
 
 mod large_snappy;
 
@@ -10,7 +11,7 @@ use std::io::{self, Read, Write};
 /// How the records of a batch are compressed: bits 0 to 2 of its attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// Gzip.
@@ -55,23 +56,23 @@ impl Compression {
     }
 }
 
-/// Why compressed bytes could not be read or made.
+/// Why compression or decompression failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// They would be longer than the cap.
+    /// The decompressed data is larger than the limit.
     #[error("{codec} data of more than {cap} bytes when decompressed", codec = .codec.name())]
     TooLarge {
         /// The codec.
         codec: Compression,
-        /// The cap in bytes.
+        /// The limit in bytes.
         cap: usize,
     },
-    /// They are not what the codec makes.
+    /// The input is not data of the codec.
     #[error("not valid {codec} data: {problem}", codec = .codec.name())]
     Malformed {
         /// The codec.
         codec: Compression,
-        /// What it says is wrong.
+        /// The error of the codec.
         problem: String,
     },
 }
@@ -83,7 +84,7 @@ fn malformed(codec: Compression, problem: impl ToString) -> CodecError {
 /// Compresses `plain`.
 ///
 /// # Errors
-/// The codec refuses, which none does for input that fits a batch.
+/// The codec fails, which does not happen for input that fits in a batch.
 pub fn compress(codec: Compression, plain: &[u8]) -> Result<Vec<u8>, CodecError> {
     match codec {
         Compression::None => Ok(plain.to_vec()),
@@ -97,7 +98,7 @@ pub fn compress(codec: Compression, plain: &[u8]) -> Result<Vec<u8>, CodecError>
 /// Decompresses `packed` to at most `cap` bytes.
 ///
 /// # Errors
-/// The input is not what the codec makes, or holds more than `cap` bytes.
+/// The input is not data of the codec, or decompresses to more than `cap` bytes.
 pub fn decompress(codec: Compression, packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
     match codec {
         Compression::None if packed.len() > cap => Err(CodecError::TooLarge { codec, cap }),
@@ -109,18 +110,19 @@ pub fn decompress(codec: Compression, packed: &[u8], cap: usize) -> Result<Vec<u
     }
 }
 
-/// The window of a zstd frame that every reader must offer, as a power of two.
+/// Base-2 logarithm of the zstd window that every decoder must support: 8 MiB.
 const ZSTD_WINDOW_LOG: u32 = 23;
-/// The largest window that zstd itself allows.
+/// Base-2 logarithm of the largest window that zstd allows: 128 MiB.
 const ZSTD_MAX_WINDOW_LOG: u32 = 27;
-/// A raw snappy block of more bytes is decompressed in steps, a smaller one whole.
+/// The largest raw snappy block that a stream decompresses as a whole, in bytes. A larger block is decompressed in
+/// steps.
 const MAX_WHOLE_SNAPPY_BLOCK: usize = 8 << 20;
 
-/// Opens `packed` to be read bit by bit: what is in memory is a window or a block, not all that comes out. With `large`, a zstd
-/// window may be as large as zstd allows, which is as much memory as comes out; else 8 MiB.
+/// Decompresses `packed` as a stream that holds one window or block in memory. With `large`, a zstd window may have the
+/// largest size that zstd allows, else 8 MiB.
 ///
 /// # Errors
-/// The input is seen at once not to be what the codec makes. Later errors are those of reading.
+/// The start of the input is not data of the codec. Later errors are returned by the stream.
 pub(crate) fn decoder(
     codec: Compression,
     packed: &[u8],
@@ -145,14 +147,14 @@ pub(crate) fn decoder(
     })
 }
 
-/// How much work a codec does for a smaller result, on the codec's own scale; none for its default. Gzip and zstd have levels.
+/// The compression level, on the codec's own scale; none for the codec's default. Gzip and zstd have levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level(pub Option<i32>);
 
-/// Compresses what a reader gives into a writer, in steps; how many bytes were read.
+/// Compresses a stream. Returns the number of bytes read.
 ///
 /// # Errors
-/// Those of reading and of writing.
+/// Reading or writing fails.
 pub(crate) fn encode_stream(
     codec: Compression,
     level: Level,
@@ -185,12 +187,12 @@ pub(crate) fn encode_stream(
     }
 }
 
-/// Snappy, block by block.
+/// Decompresses a snappy stream block by block.
 struct SnappyDecoder<'a> {
     rest: &'a [u8],
     block: Vec<u8>,
     at: usize,
-    /// A block that is too large to be decompressed whole.
+    /// A block above [`MAX_WHOLE_SNAPPY_BLOCK`], which is decompressed in steps.
     large: Option<LargeSnappy<'a>>,
     started: bool,
 }
@@ -243,7 +245,7 @@ impl Read for SnappyDecoder<'_> {
     }
 }
 
-/// Reads to the end, but never more than one byte above the cap.
+/// Reads to the end, at most one byte beyond the limit.
 fn read_limited(codec: Compression, from: impl Read, cap: usize) -> Result<Vec<u8>, CodecError> {
     let mut plain = Vec::new();
     from.take(cap as u64 + 1).read_to_end(&mut plain).map_err(|why| malformed(codec, why))?;
@@ -269,7 +271,7 @@ fn compress_lz4(plain: &[u8]) -> io::Result<Vec<u8>> {
     out.finish().map_err(io::Error::from)
 }
 
-/// Java's clients cannot read linked blocks, so such a batch must not get in.
+/// Java clients cannot read linked blocks, so such a batch is refused.
 fn check_blocks(packed: &[u8]) -> Result<(), CodecError> {
     const INDEPENDENT: u8 = 0x20;
     match packed.get(4) {
@@ -286,8 +288,8 @@ fn decompress_lz4(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
 fn decompress_zstd(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
     let fail = |why| malformed(Compression::Zstd, why);
     let mut from = zstd::stream::read::Decoder::new(packed).map_err(fail)?;
-    // The window is allocated before anything is read. 8 MiB is what every reader must offer, 128 MiB what zstd itself allows;
-    // in between no more than the output may have.
+    // zstd allocates the window before it reads data. The window may be as large as the permitted output, but at least
+    // 8 MiB, which every decoder must support, and at most 128 MiB, which is zstd's limit.
     let window = cap.checked_ilog2().unwrap_or(0) + 1;
     from.window_log_max(window.clamp(ZSTD_WINDOW_LOG, ZSTD_MAX_WINDOW_LOG)).map_err(fail)?;
     read_limited(Compression::Zstd, from, cap)
@@ -304,7 +306,7 @@ fn compress_snappy(plain: &[u8]) -> Result<Vec<u8>, CodecError> {
     Ok(out)
 }
 
-/// Writes a snappy stream as Java clients do; how many bytes were read.
+/// Compresses a stream to snappy in the framing of Java clients. Returns the number of bytes read.
 fn compress_snappy_stream(from: &mut impl Read, into: &mut impl Write) -> io::Result<u64> {
     into.write_all(&XERIAL)?;
     into.write_all(&1_u32.to_be_bytes())?;
@@ -326,7 +328,7 @@ fn compress_snappy_stream(from: &mut impl Read, into: &mut impl Write) -> io::Re
 
 fn decompress_snappy(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
     let mut plain = Vec::new();
-    // The version numbers are not looked at: not every writer gets their byte order right.
+    // The version numbers are ignored, because some writers use the wrong byte order.
     if !packed.starts_with(&XERIAL) {
         decompress_snappy_block(packed, cap, &mut plain)?;
         return Ok(plain);
@@ -354,7 +356,7 @@ fn next_xerial<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, CodecError> 
     Ok(Some(block))
 }
 
-/// Appends one raw block. Its size is checked before room is made for it.
+/// Decompresses one raw block and appends it. The stated size is checked before memory is allocated.
 fn decompress_snappy_block(block: &[u8], cap: usize, plain: &mut Vec<u8>) -> Result<(), CodecError> {
     let codec = Compression::Snappy;
     let fail = |why| malformed(codec, why);

@@ -1,9 +1,9 @@
-//! What can be wrong with bytes, and with values that should become bytes.
+//! The errors of decoding and encoding.
 
 use crate::Versions;
 use std::fmt;
 
-/// A place in a schema: the message and the field.
+/// The location of an error in the schema: message and field. The field is empty for the message as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At(pub &'static str, pub &'static str);
 
@@ -16,7 +16,7 @@ impl fmt::Display for At {
     }
 }
 
-/// Bytes that are not the message they should be: which field, at which byte, and what is wrong with it.
+/// Decoding failed: the field, the byte and the problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError(Box<DecodeDetail>);
 
@@ -33,9 +33,9 @@ pub enum DecodeProblem {
     /// The frame, or the tagged field around it, ends before the value does.
     #[error("bytes needed: {needed}, bytes left: {left}")]
     Short {
-        /// The bytes the value needs at least.
+        /// The least number of bytes that the value needs.
         needed: u64,
-        /// The bytes that are left.
+        /// The bytes that remain.
         left: u64,
     },
     /// A length or count below -1.
@@ -50,7 +50,7 @@ pub enum DecodeProblem {
     /// A string that is not UTF-8.
     #[error("the string is not UTF-8")]
     NotUtf8,
-    /// A variable-length number that does not end in time or is too large.
+    /// A variable-length number with too many bytes or too large a value.
     #[error("a variable-length number that is too long")]
     Varint,
     /// Tags that do not ascend.
@@ -61,30 +61,30 @@ pub enum DecodeProblem {
     TagSize {
         /// The tag.
         tag: u32,
-        /// The bytes that its value left over.
+        /// The bytes between the end of the value and the declared end.
         left: u64,
     },
     /// A tag that the schema knows, but not in this version.
     #[error("the tag is not valid in version {0}")]
     TagVersion(i16),
-    /// Bytes behind the end of the message.
+    /// Bytes after the end of the message.
     #[error("bytes behind the message: {0}")]
     TrailingBytes(u64),
     /// A version that the message does not have.
     #[error("version {version}, valid are {}", display(*valid))]
     Version {
-        /// The version asked for.
+        /// The requested version.
         version: i16,
-        /// The versions there are.
+        /// The valid versions.
         valid: Versions,
     },
     /// An API number that is not in the schemas.
     #[error("no API has the number {0}")]
     UnknownApi(i16),
-    /// Elements that take more memory than whoever reads wants to give.
+    /// The elements of arrays need more memory than the reader allows, see [`crate::Reader::with_memory_limit`].
     #[error("the elements read so far take more than {0} bytes of memory")]
     MemoryLimit(u64),
-    /// A marker byte or other number outside what is defined.
+    /// A presence marker or another number whose value is undefined.
     #[error("{0} is not a legal value")]
     Value(i64),
 }
@@ -136,22 +136,22 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// A value that cannot be written: which field, and why.
+/// Encoding failed: the field and the problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodeError(Box<(At, EncodeProblem)>);
 
-/// Why a value cannot be written.
+/// Why a value cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeProblem {
     /// A version that the message does not have.
     #[error("version {version}, valid are {}", display(*valid))]
     Version {
-        /// The version asked for.
+        /// The requested version.
         version: i16,
-        /// The versions there are.
+        /// The valid versions.
         valid: Versions,
     },
-    /// The field has a value, and the version has no room for it.
+    /// The version has no such field, and the value is not the default.
     #[error("version {0} has no such field, and its value is not the default")]
     Absent(i16),
     /// Null where the version does not allow it.
@@ -185,7 +185,7 @@ impl EncodeError {
         self.0.0.1
     }
 
-    /// Why it cannot be written.
+    /// Why the value cannot be encoded.
     pub fn problem(&self) -> EncodeProblem {
         self.0.1
     }

@@ -1,8 +1,8 @@
-//! Error codes: open numbers with Kafka's names.
+//! Error codes: numbers with Kafka's names.
 
 use std::fmt;
 
-/// The number that a response gives for what went wrong: open, with constants for the ones of Apache Kafka 4.4.
+/// The error code of a response. Any number is a value; the codes of Apache Kafka 4.4 have constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorCode(pub i16);
 
@@ -36,7 +36,7 @@ impl ErrorCode {
     }
 
     fn code_info(self) -> Option<&'static CodeInfo> {
-        // The codes start at -1 and have no holes today.
+        // The codes of Apache Kafka 4.4 start at -1 and leave out no number, so the index is code + 1.
         let place = usize::try_from(i32::from(self.0) + 1).ok()?;
         match KNOWN.get(place) {
             Some(known) if known.code == self.0 => Some(known),
@@ -49,12 +49,12 @@ impl ErrorCode {
         self.code_info().map_or("UNKNOWN", |known| known.name)
     }
 
-    /// Whether Kafka's clients try again.
+    /// Whether Kafka's clients retry the request.
     pub fn retriable(self) -> bool {
         self.code_info().is_some_and(|known| known.retriable)
     }
 
-    /// What it means, in a few words.
+    /// The meaning in a sentence.
     pub fn meaning(self) -> &'static str {
         self.code_info().map_or("a code that is not known here", |known| known.meaning)
     }
@@ -85,30 +85,30 @@ impl fmt::Display for ErrorCode {
 
 errors! {
     -1 UNKNOWN_SERVER_ERROR false "The server failed in a way that no other code describes.";
-    0 NONE false "Nothing went wrong.";
+    0 NONE false "Success.";
     1 OFFSET_OUT_OF_RANGE false "The partition holds no such offset: it is before the start or past the end.";
     2 CORRUPT_MESSAGE true "Records failed their checksum, their size or another check of their form.";
     3 UNKNOWN_TOPIC_OR_PARTITION true "This broker has no such topic or partition.";
     4 INVALID_FETCH_SIZE false "A fetch asks for an impossible number of bytes.";
     5 LEADER_NOT_AVAILABLE true "The partition has no leader at the moment, as during an election.";
     6 NOT_LEADER_OR_FOLLOWER true "This broker neither leads nor follows the partition.";
-    7 REQUEST_TIMED_OUT true "The request was not done within its time.";
+    7 REQUEST_TIMED_OUT true "The request did not complete within its timeout.";
     8 BROKER_NOT_AVAILABLE false "The broker cannot be reached.";
-    9 REPLICA_NOT_AVAILABLE true "The replica asked for cannot answer.";
+    9 REPLICA_NOT_AVAILABLE true "The requested replica is not available.";
     10 MESSAGE_TOO_LARGE false "A batch is larger than the topic allows.";
     11 STALE_CONTROLLER_EPOCH false "A newer controller has taken over from the sender.";
-    12 OFFSET_METADATA_TOO_LARGE false "The text beside a committed offset is too long.";
-    13 NETWORK_EXCEPTION true "The connection ended before an answer came.";
-    14 COORDINATOR_LOAD_IN_PROGRESS true "The coordinator is still reading its state and cannot answer yet.";
-    15 COORDINATOR_NOT_AVAILABLE true "No coordinator can be named right now.";
+    12 OFFSET_METADATA_TOO_LARGE false "The metadata text of a committed offset is too long.";
+    13 NETWORK_EXCEPTION true "The connection ended before the response arrived.";
+    14 COORDINATOR_LOAD_IN_PROGRESS true "The coordinator is still loading its state.";
+    15 COORDINATOR_NOT_AVAILABLE true "No coordinator is available at the moment.";
     16 NOT_COORDINATOR true "Another broker coordinates this group or transactional id.";
     17 INVALID_TOPIC_EXCEPTION false "The topic's name is not legal, or the topic may not be used this way.";
     18 RECORD_LIST_TOO_LARGE false "The batches of a request are larger than a segment may be.";
     19 NOT_ENOUGH_REPLICAS true "Fewer replicas are in sync than acknowledgement needs; nothing was written.";
     20 NOT_ENOUGH_REPLICAS_AFTER_APPEND true "Written, but fewer replicas are in sync than acknowledgement needs.";
     21 INVALID_REQUIRED_ACKS false "Acks is none of -1, 0 and 1.";
-    22 ILLEGAL_GENERATION false "The member speaks of a generation that is not the group's present one.";
-    23 INCONSISTENT_GROUP_PROTOCOL false "The member's protocols share nothing with those of the group.";
+    22 ILLEGAL_GENERATION false "The generation is not the current one of the group.";
+    23 INCONSISTENT_GROUP_PROTOCOL false "The member offers no protocol that all members of the group support.";
     24 INVALID_GROUP_ID false "The group's name is not legal.";
     25 UNKNOWN_MEMBER_ID false "The group has no such member.";
     26 INVALID_SESSION_TIMEOUT false "The session timeout is outside what the broker allows.";
@@ -119,7 +119,7 @@ errors! {
     31 CLUSTER_AUTHORIZATION_FAILED false "The client may not do this to the cluster.";
     32 INVALID_TIMESTAMP false "A timestamp is too far from the broker's clock or not legal.";
     33 UNSUPPORTED_SASL_MECHANISM false "The broker does not offer this SASL mechanism.";
-    34 ILLEGAL_SASL_STATE false "The request does not fit the present step of authentication.";
+    34 ILLEGAL_SASL_STATE false "The request does not fit the current step of authentication.";
     35 UNSUPPORTED_VERSION false "The broker does not have this version of the API.";
     36 TOPIC_ALREADY_EXISTS false "There is a topic of that name already.";
     37 INVALID_PARTITIONS false "The number of partitions is not legal.";
@@ -131,27 +131,27 @@ errors! {
     43 UNSUPPORTED_FOR_MESSAGE_FORMAT false "The stored record format cannot do this.";
     44 POLICY_VIOLATION false "A policy of the cluster forbids the request.";
     45 OUT_OF_ORDER_SEQUENCE_NUMBER false "The producer's sequence number leaves a gap or goes back.";
-    46 DUPLICATE_SEQUENCE_NUMBER false "The batch was written before, too long ago to repeat its answer.";
+    46 DUPLICATE_SEQUENCE_NUMBER false "The batch is a duplicate of a batch so old that its offset is no longer known.";
     47 INVALID_PRODUCER_EPOCH false "The producer's epoch is old: a newer one exists.";
     48 INVALID_TXN_STATE false "The transaction is not in a state that allows this.";
     49 INVALID_PRODUCER_ID_MAPPING false "The producer id is not the one of this transactional id.";
     50 INVALID_TRANSACTION_TIMEOUT false "The transaction timeout is zero, negative or above the broker's limit.";
-    51 CONCURRENT_TRANSACTIONS true "The transactional id is still busy with its last transaction or change.";
+    51 CONCURRENT_TRANSACTIONS true "The transactional id still processes its last transaction or change.";
     52 TRANSACTION_COORDINATOR_FENCED false "A newer coordinator owns the transactional id.";
     53 TRANSACTIONAL_ID_AUTHORIZATION_FAILED false "The client may not use this transactional id.";
     54 SECURITY_DISABLED false "There is no authorizer, so access rules cannot be managed.";
-    55 OPERATION_NOT_ATTEMPTED false "Not tried, because another part of the request failed.";
+    55 OPERATION_NOT_ATTEMPTED false "Not attempted, because another part of the request failed.";
     56 KAFKA_STORAGE_ERROR true "The broker's disk failed.";
     57 LOG_DIR_NOT_FOUND false "The broker has no such log directory.";
     58 SASL_AUTHENTICATION_FAILED false "The credentials were refused.";
-    59 UNKNOWN_PRODUCER_ID false "The broker has forgotten this producer's state.";
+    59 UNKNOWN_PRODUCER_ID false "The broker has no state of this producer any more.";
     60 REASSIGNMENT_IN_PROGRESS false "The partition is being moved already.";
     61 DELEGATION_TOKEN_AUTH_DISABLED false "Delegation tokens are not enabled.";
     62 DELEGATION_TOKEN_NOT_FOUND false "There is no such delegation token.";
     63 DELEGATION_TOKEN_OWNER_MISMATCH false "The principal is neither owner nor renewer of the token.";
     64 DELEGATION_TOKEN_REQUEST_NOT_ALLOWED false "Tokens cannot be managed over this kind of connection.";
     65 DELEGATION_TOKEN_AUTHORIZATION_FAILED false "The client may not do this to the token.";
-    66 DELEGATION_TOKEN_EXPIRED false "The token's time is over.";
+    66 DELEGATION_TOKEN_EXPIRED false "The token has expired.";
     67 INVALID_PRINCIPAL_TYPE false "The principal's type is not supported.";
     68 NON_EMPTY_GROUP false "The group still has members.";
     69 GROUP_ID_NOT_FOUND false "There is no such group.";
@@ -164,9 +164,9 @@ errors! {
     76 UNSUPPORTED_COMPRESSION_TYPE false "The codec cannot be used with this version or broker.";
     77 STALE_BROKER_EPOCH false "The broker has registered again since it sent this.";
     78 OFFSET_NOT_AVAILABLE true "A new leader does not know its high watermark yet.";
-    79 MEMBER_ID_REQUIRED false "Join again with the member id that this answer carries.";
+    79 MEMBER_ID_REQUIRED false "The member must join again with the member id of this response.";
     80 PREFERRED_LEADER_NOT_AVAILABLE true "The preferred leader cannot take over.";
-    81 GROUP_MAX_SIZE_REACHED false "The group has as many members as it may have.";
+    81 GROUP_MAX_SIZE_REACHED false "The group has its maximum number of members.";
     82 FENCED_INSTANCE_ID false "Another member has taken over this static instance id.";
     83 ELIGIBLE_LEADERS_NOT_AVAILABLE true "No replica that could lead is available.";
     84 ELECTION_NOT_NEEDED true "The partition has the leader it should have.";
@@ -174,7 +174,7 @@ errors! {
     86 GROUP_SUBSCRIBED_TO_TOPIC false "Offsets of a topic that the group subscribes to cannot be deleted.";
     87 INVALID_RECORD false "A record or its batch breaks a rule of the topic or the format.";
     88 UNSTABLE_OFFSET_COMMIT true "Offsets of an open transaction are pending.";
-    89 THROTTLING_QUOTA_EXCEEDED true "A quota is used up; try later.";
+    89 THROTTLING_QUOTA_EXCEEDED true "A quota is exceeded; retry later.";
     90 PRODUCER_FENCED false "A newer producer with this transactional id has taken over.";
     91 RESOURCE_NOT_FOUND false "The request names a resource that does not exist.";
     92 DUPLICATE_RESOURCE false "The request names a resource twice, or one that exists.";
@@ -198,14 +198,14 @@ errors! {
     110 FENCED_MEMBER_EPOCH false "The coordinator has fenced the member; it must join again.";
     111 UNRELEASED_INSTANCE_ID false "Another member still holds this static instance id.";
     112 UNSUPPORTED_ASSIGNOR false "The coordinator has no assignor of that name.";
-    113 STALE_MEMBER_EPOCH false "The member's epoch is old; it must use the newest one.";
+    113 STALE_MEMBER_EPOCH false "The member's epoch is out of date; it must use the newest one.";
     114 MISMATCHED_ENDPOINT_TYPE false "The request went to the wrong kind of endpoint.";
     115 UNSUPPORTED_ENDPOINT_TYPE false "The kind of endpoint is not known.";
     116 UNKNOWN_CONTROLLER_ID false "There is no such controller.";
     117 UNKNOWN_SUBSCRIPTION_ID false "The client's telemetry subscription is out of date.";
-    118 TELEMETRY_TOO_LARGE false "The pushed metrics are larger than the broker takes.";
+    118 TELEMETRY_TOO_LARGE false "The pushed metrics are larger than the broker accepts.";
     119 INVALID_REGISTRATION false "The registration is not legal.";
-    120 TRANSACTION_ABORTABLE false "The transaction can only be aborted; the producer may go on after that.";
+    120 TRANSACTION_ABORTABLE false "The transaction must be aborted; after that the producer can continue.";
     121 INVALID_RECORD_STATE false "The record is not in a state that allows this acknowledgement.";
     122 SHARE_SESSION_NOT_FOUND true "The broker has no such share session.";
     123 INVALID_SHARE_SESSION_EPOCH true "The epoch is not the one the share session expects next.";
@@ -218,7 +218,7 @@ errors! {
     130 STREAMS_INVALID_TOPOLOGY false "The topology is not legal.";
     131 STREAMS_INVALID_TOPOLOGY_EPOCH false "The epoch of the topology is not legal.";
     132 STREAMS_TOPOLOGY_FENCED false "The group has a newer topology.";
-    133 SHARE_SESSION_LIMIT_REACHED true "The broker holds as many share sessions as it may.";
+    133 SHARE_SESSION_LIMIT_REACHED true "The broker has its maximum number of share sessions.";
     134 GROUP_DELETION_FAILED false "The group could not be deleted.";
     135 STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED false "The description of the topology could not be stored.";
     136 CONTROLLER_ID_NOT_REGISTERED false "No controller is registered with this id.";

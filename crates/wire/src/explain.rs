@@ -1,11 +1,12 @@
-//! From bytes to a tree: every byte of a frame named, placed and explained by the tables that the broker serves with.
+//! Explains a frame as a tree: every byte belongs to a field with name, type, value and meaning, from the tables that
+//! the broker uses.
 //!
-//! [`request`], [`response`] and [`message`] walk the tables over bytes. Nothing they are given is an error: a fault ends the
-//! innermost thing that has a length of its own (a tagged field, a record batch, the frame), the rest of which becomes one
-//! node named `undecoded`, and what follows is read on.
+//! [`request`], [`response`] and [`message`] walk over the bytes by the tables. They never fail. At a fault, the rest
+//! of the innermost part with a length of its own (a tagged field, a record batch, the frame) becomes one node named
+//! `undecoded`, and the walk continues after that part.
 //!
-//! The children of a node lie in it in order, side by side, and fill it; only strings and bytes that are opened have a part of
-//! their own in front, their length. So every byte of the frame belongs to exactly one innermost node.
+//! The children of a node are adjacent and cover it, except for the length in front of strings and bytes whose content
+//! is explained. So every byte of the frame belongs to exactly one innermost node.
 
 mod cursor;
 mod escape;
@@ -24,19 +25,19 @@ pub use walk::{message, records, request, response, sample};
 use crate::Uuid;
 use std::collections::BTreeMap;
 
-/// How far to go.
+/// The limits of an explanation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether record batches are opened.
+    /// Whether the content of record batches is explained.
     pub records: bool,
-    /// Whether bytes that hold a message of their own are opened: subscriptions and assignments in group messages, control
-    /// records, the records of internal topics.
+    /// Whether bytes that contain another message are explained: subscriptions and assignments in group messages,
+    /// control records, the records of internal topics.
     pub nested: bool,
-    /// The most bytes that may come out of decompression, in all.
+    /// The most decompressed bytes in total.
     pub cap: usize,
-    /// The most nodes; what comes after is left out.
+    /// The most nodes; further ones are left out.
     pub max_nodes: usize,
-    /// The names of topics, for messages that only have their ids.
+    /// The names of topics, for messages that contain only their ids.
     pub topics: BTreeMap<Uuid, String>,
 }
 

@@ -1,14 +1,14 @@
-//! What stands around a message on a connection: the size, and the header.
+//! Frames: the size and the header in front of a message on a connection.
 
 use crate::messages::{Request, Response, ResponseHeader};
 use crate::{ApiKey, At, DecodeError, DecodeProblem, EncodeError, Message, Reader, Tags, Text, Writer};
 use crate::{messages, request_header_version, response_header_version};
 use bytes::Bytes;
 
-/// The bytes of the size in front of a frame.
+/// The length of the size field in bytes.
 const SIZE: usize = 4;
 
-/// A frame ready to be written: its chunks in order, the first of which starts with the size.
+/// An encoded frame as chunks. The first chunk starts with the size field.
 #[derive(Clone, Debug)]
 pub struct Frame {
     chunks: Vec<Bytes>,
@@ -27,18 +27,18 @@ impl Frame {
         &self.chunks
     }
 
-    /// The chunks, given away.
+    /// Consumes the frame and returns its chunks.
     pub fn into_chunks(self) -> Vec<Bytes> {
         self.chunks
     }
 
-    /// All bytes, the size in front included.
+    /// The number of bytes, including the size field.
     #[expect(clippy::len_without_is_empty, reason = "a frame holds its own size and is never empty")]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// The frame in one piece: shared when it is one chunk, else copied.
+    /// The frame as one buffer: shared when it is one chunk, else copied.
     pub fn to_bytes(&self) -> Bytes {
         match &self.chunks[..] {
             [only] => only.clone(),
@@ -56,7 +56,7 @@ pub struct RequestHeader {
     pub api_version: i16,
     /// The number that the response repeats.
     pub correlation_id: i32,
-    /// What the client calls itself.
+    /// The name that the client gave itself.
     pub client_id: Option<Text>,
     /// Tagged fields of a version 2 header.
     pub unknown_tags: Tags,
@@ -95,7 +95,7 @@ pub fn response<M: Response>(correlation_id: i32, message: &M, version: i16) -> 
     response_with(&header, message, version)
 }
 
-/// Builds a response frame with a header that may hold tagged fields, as one that passes a message on does.
+/// Builds a response frame with the tagged fields of `header`, as a proxy needs it.
 ///
 /// # Errors
 /// As [`response`].
@@ -111,11 +111,11 @@ pub fn response_with<M: Response>(
     Frame::finish(w, &At(M::NAME, ""))
 }
 
-/// Reads the header of a request from a frame without its size. The reader that comes back stands at the body and counts
-/// bytes in errors from the start of the size.
+/// Reads the header of a request from a frame without its size field. Returns it with a reader at the start of the
+/// body. Errors of that reader count bytes from the size field.
 ///
-/// A version that the API does not have is no error here: ApiVersions must be answered in any version, and for others the
-/// caller decides.
+/// A version that the API does not have is not an error here: a broker must respond to ApiVersions in any version, and
+/// the caller handles the other APIs.
 ///
 /// # Errors
 /// The frame is too short, the client id is malformed, or no API has the number.
@@ -138,8 +138,8 @@ pub fn read_request_header(frame: &Bytes) -> Result<(RequestHeader, Reader), Dec
     Ok((RequestHeader { api_key, api_version, correlation_id, client_id, unknown_tags }, r))
 }
 
-/// Reads the header of a response to a request of that API and version, from a frame without its size. Comes back with the
-/// correlation id and a reader that stands at the body.
+/// Reads the header of a response to a request of that API and version, from a frame without its size field. Returns
+/// the correlation id and a reader at the start of the body.
 ///
 /// # Errors
 /// The frame is too short, or no API has the number.

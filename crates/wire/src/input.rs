@@ -1,7 +1,8 @@
-//! Bytes to values, used by the generated code: bounded, zero-copy, and never further than the bytes that are there.
+//! The decoder of the generated code. It does not copy strings or bytes, and checks every length against the bytes that
+//! remain.
 //!
-//! Values are read into their place (`&mut` arguments) rather than returned: a struct that is returned is copied once for
-//! each level of nesting, and a wide copy of fields that were just written one by one waits for each of them.
+//! Values are read into their place (`&mut` arguments) rather than returned: a struct that is returned is copied once
+//! for each level of nesting, and a wide load of fields that were just stored one by one stalls the processor.
 
 use crate::numbers::for_each_number;
 use crate::text::MAX_STRING_LENGTH;
@@ -9,14 +10,14 @@ use crate::{At, DecodeError, DecodeProblem, Number, Numbers, Records, Tags, Text
 use bytes::Bytes;
 use std::ops::Range;
 
-/// What is left of a frame, or of a tagged field in it. After an error the position is undefined.
+/// The unread bytes of a frame, or of a tagged field in it. After an error the position is undefined.
 ///
 /// `flex` arguments choose between compact lengths (flexible versions) and fixed ones.
 pub(crate) struct Input<'a> {
     left: &'a [u8],
     frame: &'a Bytes,
     base: usize,
-    /// Bytes of memory that elements may still take.
+    /// Bytes of memory that array elements may still take.
     memory_limit: usize,
 }
 
@@ -26,20 +27,20 @@ type DecodeResult<T> = Result<T, DecodeError>;
 type Length = Option<usize>;
 
 impl<'a> Input<'a> {
-    /// What is left is that part of the frame; errors count bytes from `base` before it.
+    /// Reads that part of the frame. Errors add `base` to the position in the frame.
     #[inline]
     pub(crate) fn new(frame: &'a Bytes, part: Range<usize>, base: usize, memory_limit: usize) -> Input<'a> {
         let left = frame.get(part).unwrap_or_default();
         Input { left, frame, base, memory_limit }
     }
 
-    /// Bytes of memory that elements may still take.
+    /// Bytes of memory that array elements may still take.
     #[inline]
     pub(crate) fn memory_limit(&self) -> usize {
         self.memory_limit
     }
 
-    /// Takes memory_limit for elements.
+    /// Counts memory of elements against the limit.
     #[inline]
     fn take_memory(&mut self, bytes: usize, at: &At) -> DecodeResult<()> {
         match self.memory_limit.checked_sub(bytes) {
@@ -51,7 +52,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The place of the next byte in the frame.
+    /// The position of the next byte in the frame.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         // `left` is always a part of the frame.
@@ -91,7 +92,7 @@ impl<'a> Input<'a> {
         DecodeError::new(at, self.base + self.position(), problem)
     }
 
-    /// The error for something that was just read and started where `from` does.
+    /// The error of a value that was just read and starts at `from`.
     #[cold]
     fn error_at(&self, from: &[u8], at: &At, problem: DecodeProblem) -> DecodeError {
         let place = (from.as_ptr() as usize).wrapping_sub(self.frame.as_ptr() as usize);
@@ -141,7 +142,7 @@ impl<'a> Input<'a> {
         Err(self.error_at(from, at, DecodeProblem::Varint))
     }
 
-    /// A length in a flexible version: one more is written, 0 is null.
+    /// A length in a flexible version: encoded as length + 1; 0 is null.
     #[inline]
     fn compact_length(&mut self, at: &At) -> DecodeResult<Length> {
         let from = self.left;
@@ -173,7 +174,7 @@ impl<'a> Input<'a> {
         self.fixed_length(from, length, at)
     }
 
-    /// Says that `from` is null, and must not be, unless it was present.
+    /// The error for null at `from`, unless the value is present.
     #[inline]
     fn required(&self, from: &[u8], present: bool, at: &At) -> DecodeResult<()> {
         if present { Ok(()) } else { Err(self.error_at(from, at, DecodeProblem::Null)) }
@@ -269,7 +270,7 @@ impl<'a> Input<'a> {
             Some(length) => {
                 let from = self.position();
                 self.take(length, at)?;
-                // Straight into its place: see the top of this file.
+                // Written in place: see the top of this file.
                 place.get_or_insert_default().set(self.frame, from..from + length);
             }
             None => *place = None,
@@ -318,7 +319,8 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// The count of an array whose elements take `smallest` bytes or more: never more than what is left can hold.
+    /// The count of an array whose elements take `smallest` bytes or more. A count that the remaining bytes cannot hold
+    /// is an error.
     #[inline]
     pub(crate) fn count(&mut self, flex: bool, smallest: usize, at: &At) -> DecodeResult<usize> {
         let from = self.left;
@@ -375,8 +377,9 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Reserves at most four times the bytes that are left, so that false counts cost little. When that many elements have
-    /// really been read, the count is believed. Defaults are made a few at a time, in their place.
+    /// Reserves at most four times the number of bytes that remain, so that a false count costs little memory. After
+    /// that many elements were read, it reserves the rest of the count. Default values are built a few at a time, in
+    /// place.
     fn elements<T: Default>(
         &mut self,
         list: &mut Vec<T>,
@@ -404,13 +407,13 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// The byte before a nullable struct: whether it is present.
+    /// The byte in front of a nullable struct: whether the struct is present.
     #[inline]
     pub(crate) fn marker(&mut self, at: &At) -> DecodeResult<bool> {
         Ok(self.i8(at)? >= 0)
     }
 
-    /// The number before a nullable struct in a tagged field: whether it is present.
+    /// The number in front of a nullable struct in a tagged field: whether the struct is present.
     pub(crate) fn tagged_marker(&mut self, at: &At) -> DecodeResult<bool> {
         let from = self.left;
         match self.uvarint(at)? {
@@ -432,7 +435,7 @@ impl<'a> Input<'a> {
         Ok(TagInput { count, tag: None, after: self.left })
     }
 
-    /// The next tag; until [`Input::end_tag`] the input ends where the tagged field does.
+    /// The next tag. Until [`Input::end_tag`], the input ends at the end of the tagged field.
     #[inline]
     pub(crate) fn next_tag(&mut self, tags: &mut TagInput<'a>, at: &At) -> DecodeResult<Option<u32>> {
         match tags.count.checked_sub(1) {
@@ -453,7 +456,7 @@ impl<'a> Input<'a> {
         Ok(tag)
     }
 
-    /// The tag of a field, above the last one, and its size, which is no more than what is left.
+    /// The tag of a field, above the last one, and its size, which is at most the number of bytes that remain.
     pub(crate) fn tag_and_size(&mut self, last: Option<u32>, at: &At) -> DecodeResult<(u32, usize)> {
         let from = self.left;
         let tag = self.uvarint(at)?;
@@ -499,7 +502,7 @@ impl<'a> Input<'a> {
     fn some_unknown_tags(&mut self, unknown: &mut Tags, at: &At) -> DecodeResult<()> {
         let mut tags = self.tags(at)?;
         while let Some(tag) = self.next_tag(&mut tags, at)? {
-            // A list that grows by doubling.
+            // The list grows by doubling.
             self.take_memory(2 * size_of::<(u32, Bytes)>(), at)?;
             self.unknown_tag(unknown, tag);
             self.end_tag(&mut tags, at)?;
@@ -514,13 +517,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Where an input is in a tagged section.
+/// The position in a tagged section.
 pub(crate) struct TagInput<'a> {
-    /// The fields that are still to come.
+    /// The number of fields that remain.
     pub(crate) count: u32,
-    /// The tag of the last one.
+    /// The tag of the last field.
     tag: Option<u32>,
-    /// What stands behind the one that is being read.
+    /// The bytes after the current field.
     after: &'a [u8],
 }
 

@@ -3,11 +3,11 @@
 //!
 //! - [`messages`]: a plain struct per message, generated from `schemas/`, with [`Message::decode`] and [`Message::encode`]
 //!   for every valid version; [`tables`] describes the same messages as data.
-//! - [`frame`]: what stands around a message on a connection.
-//! - [`batch`]: record batches and what is in them; [`codec`]: their compression.
-//! - [`Reader`] and [`Writer`]: the two ends of every codec. Reading shares the frame's buffer; nothing is allocated on the
-//!   word of a length that the frame cannot hold.
-//! - [`ErrorCode`], [`ApiKey`]: open numbers with known names.
+//! - [`frame`]: the size and the header in front of a message on a connection.
+//! - [`batch`]: record batches and their records; [`codec`]: their compression.
+//! - [`Reader`] and [`Writer`]: read and write single values. Values that are read share the frame's buffer. A length
+//!   is checked against the bytes that remain before memory is allocated for it.
+//! - [`ErrorCode`], [`ApiKey`]: numbers with names for the known ones. Any other number is a value too.
 
 #![forbid(unsafe_code)]
 

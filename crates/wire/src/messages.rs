@@ -1,33 +1,34 @@
-//! Every message of the protocol, generated from `schemas/`: a module per message with its structs, root structs here as well.
+//! Every message of the protocol, generated from `schemas/`: a module for each message with its structs. The root
+//! structs are exported here too.
 //!
-//! A field holds its default until it is set. Encoding refuses a value that the version has no room for unless the schema
-//! calls the field ignorable; decoding leaves the fields that a version lacks at their defaults.
+//! A field holds its default until it is set. Encoding fails for a value of a field that the version lacks, unless the
+//! schema calls the field ignorable. Decoding leaves the fields that the version lacks at their defaults.
 
 use crate::tables;
 use crate::{ApiInfo, ApiKey, DecodeError, EncodeError, ErrorCode, Reader, Versions, Writer};
 use bytes::Bytes;
 
-/// A message: something with versions that can be written and read.
+/// A message of the protocol, which can be encoded and decoded at each of its versions.
 pub trait Message: Sized + Default {
     /// The name in the schema.
     const NAME: &'static str;
-    /// The versions there are.
+    /// The valid versions.
     const VERSIONS: Versions;
     /// The versions with compact lengths and tagged sections.
     const FLEXIBLE: Versions;
-    /// What the schema says, as data.
+    /// The table of the schema.
     const TABLE: &'static tables::MessageTable;
 
-    /// Reads a message. Bytes behind it are left in the reader.
+    /// Decodes a message. The reader stops after its last byte.
     ///
     /// # Errors
-    /// The bytes are not such a message, or there is no such version.
+    /// The bytes are not a valid message, or the version is not valid.
     fn decode(r: &mut Reader, version: i16) -> Result<Self, DecodeError>;
 
-    /// Appends the message. After an error the writer holds a part of it.
+    /// Appends the message. After an error the writer contains a part of it.
     ///
     /// # Errors
-    /// A value does not fit the version, or there is no such version.
+    /// A value cannot be encoded at the version, or the version is not valid.
     fn encode(&self, w: &mut Writer, version: i16) -> Result<(), EncodeError>;
 
     /// The message alone, as bytes.
@@ -40,7 +41,7 @@ pub trait Message: Sized + Default {
         Ok(w.into_bytes())
     }
 
-    /// The message with its version in front as an int16: how data messages are put into bytes fields and record values.
+    /// The message after its version as an int16, as bytes fields and record values contain data messages.
     ///
     /// # Errors
     /// As [`Message::encode`].
@@ -67,7 +68,7 @@ pub trait Message: Sized + Default {
 pub trait Request: Message {
     /// The API.
     const KEY: ApiKey;
-    /// What the broker sends back.
+    /// The response of the broker.
     type Response: Response;
 }
 
@@ -76,11 +77,11 @@ pub trait Response: Message {
     /// The API.
     const KEY: ApiKey;
 
-    /// Shows every error code in the response, [`ErrorCode::NONE`] included.
+    /// Calls `visit` for every error code in the response, [`ErrorCode::NONE`] included.
     fn error_codes(&self, visit: &mut dyn FnMut(ErrorCode));
 }
 
-/// What generated modules use.
+/// The imports of generated modules.
 mod prelude {
     pub(super) use super::{Message, Request, Response};
     pub(super) use crate::input::Input;

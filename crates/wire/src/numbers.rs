@@ -1,4 +1,4 @@
-//! Arrays of numbers, left in the frame.
+//! Arrays of numbers that share the frame's buffer.
 
 use crate::Uuid;
 use bytes::Bytes;
@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 pub trait Number: Copy + fmt::Debug + PartialEq {
     /// Its size in bytes.
     const SIZE: usize;
-    /// Reads one from exactly `SIZE` bytes.
+    /// Decodes a number from exactly `SIZE` bytes.
     fn get(bytes: &[u8]) -> Self;
-    /// Appends one.
+    /// Appends the number.
     fn put(self, out: &mut Vec<u8>);
 }
 
@@ -65,14 +65,14 @@ impl Number for Uuid {
     }
 }
 
-/// An array of numbers or ids: the bytes of the wire, read one by one when they are asked for. Short arrays, which most are,
-/// are held in place; longer ones share the frame.
+/// An array of numbers or ids in their encoding. Each number is decoded when it is read. Short arrays, which are the
+/// most frequent, are stored inline; longer ones share the frame's buffer.
 pub struct Numbers<T> {
     bytes: Repr,
     of: PhantomData<fn() -> T>,
 }
 
-/// The most bytes that are held in place: the two forms together are as large as `Bytes`.
+/// The most bytes that are stored inline. With this limit the enum is as large as `Bytes`.
 const MAX_INLINE: usize = 23;
 
 #[derive(Clone)]
@@ -82,7 +82,7 @@ enum Repr {
 }
 
 impl Repr {
-    /// The bytes in place, if they are few enough.
+    /// The bytes inline, if they are few enough.
     fn short(bytes: &[u8]) -> Option<Repr> {
         let mut place = [0; MAX_INLINE];
         place.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -98,12 +98,12 @@ impl Repr {
 }
 
 impl<T: Number> Numbers<T> {
-    /// Takes the big-endian numbers of the first `size` bytes of `from`, a part of the frame. A short array is written
-    /// straight into its place.
+    /// Sets the array to the big-endian numbers in the first `size` bytes of `from`, a part of the frame. A short array
+    /// is copied inline.
     #[inline]
     pub(crate) fn set(&mut self, frame: &Bytes, from: &[u8], size: usize) {
         match (&mut self.bytes, from.first_chunk()) {
-            // One copy of fixed size; what stands behind the array is never looked at.
+            // One copy of fixed size. The bytes after the array are never read.
             (Repr::Short(length, place), Some(bytes)) if size <= MAX_INLINE => {
                 (*length, *place) = (size as u8, *bytes);
             }
@@ -114,19 +114,19 @@ impl<T: Number> Numbers<T> {
         }
     }
 
-    /// How many there are.
+    /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.as_wire().len() / T::SIZE
     }
 
-    /// Whether there are none.
+    /// Whether the array is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.as_wire().is_empty()
     }
 
-    /// The number at that place.
+    /// The number at that index.
     pub fn get(&self, place: usize) -> Option<T> {
         self.as_wire().chunks_exact(T::SIZE).nth(place).map(T::get)
     }
@@ -147,7 +147,7 @@ impl<T: Number> Numbers<T> {
         self.iter().collect()
     }
 
-    /// Appends the bytes of the wire.
+    /// Appends the encoded numbers.
     #[inline]
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match &self.bytes {
@@ -161,7 +161,7 @@ impl<T: Number> Numbers<T> {
         }
     }
 
-    /// The bytes of the wire.
+    /// The encoded numbers.
     pub fn as_wire(&self) -> &[u8] {
         self.bytes.as_slice()
     }

@@ -1,11 +1,11 @@
-//! A frame that is being read, value by value: its bytes, and how far reading has come.
+//! Reads a frame value by value.
 
 use crate::input::Input;
 use crate::numbers::for_each_number;
 use crate::{At, DecodeError, DecodeProblem, Records, Tags, Text, Uuid, Versions};
 use bytes::Bytes;
 
-/// A position in a frame. Strings, bytes and records that it returns share the frame's buffer.
+/// A position in a frame. The strings, bytes and records that it returns share the frame's buffer.
 ///
 /// `flex` arguments choose between compact lengths (flexible versions) and fixed ones. After an error the position is
 /// undefined.
@@ -13,10 +13,10 @@ use bytes::Bytes;
 pub struct Reader {
     frame: Bytes,
     position: usize,
-    /// Where reading ends: with the frame, or with the tagged field that is being read.
+    /// The end of the frame, or of the current tagged field.
     end: usize,
     base: usize,
-    /// Bytes of memory that elements of lists may still take.
+    /// Bytes of memory that array elements may still take.
     memory_limit: usize,
 }
 
@@ -28,35 +28,35 @@ impl Reader {
         Reader::with_base(frame, 0)
     }
 
-    /// Reads `frame` from its start; errors count bytes from `base` before it.
+    /// Reads `frame` from its start; errors add `base` to the position.
     pub fn with_base(frame: Bytes, base: usize) -> Reader {
         Reader { position: 0, end: frame.len(), frame, base, memory_limit: usize::MAX }
     }
 
-    /// Lets the elements of lists take so many bytes of memory together, beside the bytes of the frame. Two bytes of a frame can
-    /// be an element of a hundred.
+    /// Limits the memory that all elements of arrays may take, in bytes, without the bytes of the frame. Two bytes of a
+    /// frame can become an element of a hundred bytes.
     #[must_use]
     pub fn with_memory_limit(self, memory_limit: usize) -> Reader {
         Reader { memory_limit, ..self }
     }
 
-    /// The bytes that are left.
+    /// The number of bytes that remain.
     pub fn remaining(&self) -> usize {
         self.end - self.position
     }
 
-    /// The place of the next byte, as errors count it.
+    /// The position of the next byte, as errors count it.
     pub fn offset(&self) -> usize {
         self.base + self.position
     }
 
-    /// Everything that is left.
+    /// All bytes that remain.
     pub fn rest(&mut self) -> Bytes {
         let from = std::mem::replace(&mut self.position, self.end);
         self.frame.slice(from..self.end)
     }
 
-    /// Reads with `read` and moves on by what it took.
+    /// Reads with `read` and advances the position.
     #[inline]
     pub(crate) fn read<T>(
         &mut self,
@@ -68,7 +68,7 @@ impl Reader {
         Ok(value)
     }
 
-    /// The same, into a place that holds the default.
+    /// As [`Reader::read`], into a default value.
     fn place<T: Default>(
         &mut self,
         read: impl FnOnce(&mut Input<'_>, &mut T) -> DecodeResult<()>,
@@ -137,12 +137,13 @@ impl Reader {
         self.place(|input, place| input.records_or_null(place, flex, at))
     }
 
-    /// The count of an array whose elements take `smallest` bytes or more: never more than what is left can hold.
+    /// The count of an array whose elements take `smallest` bytes or more. A count that the remaining bytes cannot hold
+    /// is an error.
     pub fn count(&mut self, flex: bool, smallest: usize, at: &At) -> DecodeResult<usize> {
         self.read(|input| input.count(flex, smallest, at))
     }
 
-    /// The same, or null.
+    /// As [`Reader::count`], or null.
     pub fn count_or_null(&mut self, flex: bool, smallest: usize, at: &At) -> DecodeResult<Option<usize>> {
         self.read(|input| input.count_or_null(flex, smallest, at))
     }
@@ -153,7 +154,7 @@ impl Reader {
         Ok(TagReader { count, tag: None, outer: self.end })
     }
 
-    /// The next tag; until [`Reader::end_tag`] the reader ends where the tagged field does.
+    /// The next tag. Until [`Reader::end_tag`], the reader ends at the end of the tagged field.
     pub fn next_tag(&mut self, tags: &mut TagReader, at: &At) -> DecodeResult<Option<u32>> {
         let Some(count) = tags.count.checked_sub(1) else { return Ok(None) };
         let (tag, size) = self.read(|input| input.tag_and_size(tags.tag, at))?;
@@ -178,7 +179,7 @@ impl Reader {
     }
 }
 
-/// Where a reader is in a tagged section.
+/// The position of a reader in a tagged section.
 #[derive(Debug)]
 pub struct TagReader {
     count: u32,

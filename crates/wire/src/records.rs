@@ -1,10 +1,10 @@
-//! The value of a `records` field: whole batches as bytes, never copied on the way in or out.
+//! The value of a `records` field: record batches as bytes, which decoding and encoding do not copy.
 
 use bytes::{Bytes, BytesMut};
 use std::fmt;
 use std::ops::Range;
 
-/// Record batches as they stand on the wire, in one chunk or several. Two are equal when their bytes are.
+/// Encoded record batches in one or more chunks. Two values are equal if their bytes are.
 #[derive(Clone, Default)]
 pub struct Records(Chunks);
 
@@ -21,7 +21,7 @@ impl Default for Chunks {
 }
 
 impl Records {
-    /// Takes that part of a frame, shared.
+    /// Sets the value to a part of the frame, which is shared.
     #[inline]
     pub(crate) fn set(&mut self, frame: &Bytes, part: Range<usize>) {
         self.0 = Chunks::One(frame.slice(part));
@@ -37,7 +37,7 @@ impl Records {
         self.chunks().iter().all(Bytes::is_empty)
     }
 
-    /// The chunks; their bytes in order are the value.
+    /// The chunks in order.
     pub fn chunks(&self) -> &[Bytes] {
         match &self.0 {
             Chunks::One(chunk) => std::slice::from_ref(chunk),
@@ -54,7 +54,7 @@ impl Records {
         }
     }
 
-    /// The value in one piece: shared when it is one chunk already, else copied.
+    /// The value as one buffer: shared when it is one chunk already, else copied.
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
             Chunks::One(chunk) => chunk.clone(),

@@ -9,9 +9,9 @@ use std::ops::Range;
 /// The secrets of a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Secrets {
-    /// Where the values of the secret fields lie in the frame.
+    /// The positions of the values of the secret fields in the frame.
     pub fields: Vec<Range<usize>>,
-    /// The bytes that cannot be decoded. They may hold secrets.
+    /// The bytes that cannot be decoded. They may contain secrets.
     pub undecoded: Vec<Range<usize>>,
 }
 

@@ -17,15 +17,15 @@ const EMPTY_BATCH: [u8; 61] = {
     batch
 };
 
-/// Builds the smallest legal frame, size included; `None` if there is no such API or version.
+/// Builds the smallest legal frame, including its size field; `None` if there is no such API or version.
 ///
-/// Numbers are zero even where the schema's default is another; strings and bytes are empty rather than null; every array has
-/// one element; nullable structs are present; tagged fields are left out; records hold one empty batch of 61 bytes.
+/// Numbers are zero even if the schema has another default; strings and bytes are empty rather than null; every array
+/// has one element; nullable structs are present; tagged fields are left out; records hold one empty batch of 61 bytes.
 pub fn smallest_frame(key: ApiKey, direction: Direction, version: i16) -> Option<Bytes> {
     smallest_frame_of(key.info()?, direction, version)
 }
 
-/// As [`smallest_frame`], of an API of any tables.
+/// As [`smallest_frame`], for an API of any table set.
 pub fn smallest_frame_of(info: &ApiInfo, direction: Direction, version: i16) -> Option<Bytes> {
     let (table, header) = match direction {
         Direction::Request => (info.request?, info.request_header_version(version)),

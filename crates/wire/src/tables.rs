@@ -51,7 +51,7 @@ impl TableSet {
 /// What the schemas say about an API.
 #[derive(Clone, Debug)]
 pub struct ApiInfo {
-    /// Its number.
+    /// The number of the API.
     pub key: ApiKey,
     /// Its name, without `Request`.
     pub name: &'static str,
@@ -63,7 +63,7 @@ pub struct ApiInfo {
     pub request_flexible: Versions,
     /// The flexible versions of its response.
     pub response_flexible: Versions,
-    /// The kinds of listener that answer it: `broker`, `controller`.
+    /// The kinds of listener that serve it: `broker`, `controller`.
     pub listeners: &'static [&'static str],
     /// Whether its highest version is served only when unstable versions are enabled.
     pub latest_version_unstable: bool,
@@ -74,7 +74,7 @@ pub struct ApiInfo {
 }
 
 impl ApiInfo {
-    /// The versions without an unstable one at the top.
+    /// The versions of the request without the unstable one.
     pub fn stable_versions(&self) -> Versions {
         let Versions { min, max } = self.request_versions;
         Versions::new(min, if self.latest_version_unstable { max - 1 } else { max })
@@ -90,32 +90,32 @@ impl ApiInfo {
         if since(self.request_flexible, version) { 2 } else { 1 }
     }
 
-    /// The version of the header in front of its response: 1 for flexible versions, else 0; always 0 for ApiVersions, so that
-    /// a client can read the answer to a version that the broker does not know.
+    /// The version of the header in front of its response: 1 for flexible versions, else 0; always 0 for ApiVersions,
+    /// so that a client can read the response to a version that the broker does not know.
     pub fn response_header_version(&self, version: i16) -> i16 {
         if self.key != ApiKey::API_VERSIONS && since(self.response_flexible, version) { 1 } else { 0 }
     }
 }
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the client.
+    /// From client to broker.
     Request,
-    /// To the client.
+    /// From broker to client.
     Response,
 }
 
-/// What a message is for.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind {
     /// Sent by a client.
     Request,
-    /// Sent back to it.
+    /// Sent by a broker in response.
     Response,
-    /// In front of either.
+    /// The header of requests or responses.
     Header,
-    /// Bytes inside other messages or records.
+    /// The content of a bytes field or of a record.
     Data,
     /// The key of a record of an internal topic.
     CoordinatorKey,
@@ -128,17 +128,17 @@ pub enum MessageKind {
 pub struct MessageTable {
     /// Its name.
     pub name: &'static str,
-    /// What it is for, in a sentence; may be empty.
+    /// Its purpose in a phrase; may be empty.
     pub about: &'static str,
-    /// What kind it is.
+    /// Its kind.
     pub kind: MessageKind,
-    /// Its API, of requests and responses.
+    /// The API of a request or response.
     pub api_key: Option<ApiKey>,
-    /// The versions there are.
+    /// The valid versions.
     pub versions: Versions,
     /// The versions with compact lengths and tagged sections.
     pub flexible: Versions,
-    /// Its outermost struct.
+    /// The struct of its top-level fields.
     pub root: &'static StructTable,
 }
 
@@ -158,7 +158,7 @@ pub struct StructTable {
 pub struct FieldTable {
     /// The name in the schema.
     pub name: &'static str,
-    /// What it means; may be empty.
+    /// Its meaning; may be empty.
     pub about: &'static str,
     /// Its type.
     pub ty: Type,
@@ -170,15 +170,15 @@ pub struct FieldTable {
     pub tag: Option<u32>,
     /// The versions in which it is tagged.
     pub tagged: Versions,
-    /// The versions in which its own length is compact, where that differs from the message's.
+    /// The versions in which the length of this field is compact, if they differ from those of the message.
     pub flexible: Option<Versions>,
-    /// Its value where it is absent.
+    /// The value of the field in versions that lack it.
     pub default: Default,
-    /// Whether its value is dropped in silence where it is absent.
+    /// Whether encoding drops the value silently in versions that lack the field. For other fields that is an error.
     pub ignorable: bool,
     /// Whether it is part of its array's key.
     pub map_key: bool,
-    /// What kind of name or id it holds.
+    /// The kind of name or id that the field holds, such as `topicName`.
     pub entity_type: Option<&'static str>,
     /// Whether its value is a secret, which logs, traces and taps overwrite.
     pub secret: bool,
@@ -209,29 +209,29 @@ impl StructTable {
         }
     }
 
-    /// The fields that the version has in their place, in order.
+    /// The fields that the version encodes in place, not as tagged fields, in the order of the wire.
     pub fn plain(&self, version: i16) -> impl Iterator<Item = &'static FieldTable> {
         self.fields.iter().filter(move |field| field.is_plain(version))
     }
 
-    /// The field that the version has under that tag.
+    /// The tagged field of the version with that tag.
     pub fn tagged(&self, tag: u32, version: i16) -> Option<&'static FieldTable> {
         self.fields.iter().find(|field| field.tag == Some(tag) && field.is_tagged(version))
     }
 }
 
 impl FieldTable {
-    /// Whether the version has the field in its place, not as a tagged one.
+    /// Whether the version encodes the field in place, not as a tagged field.
     pub fn is_plain(&self, version: i16) -> bool {
         self.versions.contains(version) && !self.tagged.contains(version)
     }
 
-    /// Whether the version has the field as a tagged one.
+    /// Whether the version encodes the field as a tagged field.
     pub fn is_tagged(&self, version: i16) -> bool {
         self.tagged.contains(version)
     }
 
-    /// Whether the length of a string, bytes or array is compact where the field stands in its place.
+    /// Whether the length of this string, bytes or array field is compact when the version encodes it in place.
     pub fn has_compact_length(&self, message: &MessageTable, version: i16) -> bool {
         self.flexible.unwrap_or(message.flexible).contains(version)
     }
@@ -285,9 +285,9 @@ impl fmt::Display for Type {
 pub enum Default {
     /// Null.
     Null,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A floating point number.
     Float(f64),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// Unknown tagged fields in the order of the wire; one thin pointer, and nothing behind it when there are none.
+/// Unknown tagged fields in the order of the wire. The value is one pointer, which is null when there are none.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tags(Option<Box<List>>);
 
@@ -12,19 +12,19 @@ struct List {
 }
 
 impl Tags {
-    /// Whether there are none.
+    /// Whether there are no unknown tagged fields.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// How many there are.
+    /// The number of unknown tagged fields.
     #[inline]
     pub fn len(&self) -> usize {
         self.as_slice().len()
     }
 
-    /// Adds one at the end. Tags must ascend; encoding refuses them otherwise.
+    /// Adds a field at the end. Tags must ascend, else encoding fails.
     pub fn push(&mut self, tag: u32, value: Bytes) {
         self.0.get_or_insert_default().fields.push((tag, value));
     }
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Tags {
     }
 }
 
-/// Where the writer is in a list of unknown tags.
+/// The position of the writer in a list of unknown tags.
 pub struct TagCursor<'a> {
     pub(crate) rest: &'a [(u32, Bytes)],
     pub(crate) last: Option<u32>,

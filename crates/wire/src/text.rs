@@ -1,4 +1,4 @@
-//! Strings that are held in place when they are short, and share the frame they came in when not.
+//! Strings that are stored inline if they are short, and else share the buffer of their frame.
 
 use arrayvec::ArrayString;
 use bytes::Bytes;
@@ -9,15 +9,15 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::{fmt, str};
 
-/// A string. Decoding never allocates for one: the short ones, which most names are, are copied into the value, and longer
-/// ones slice the frame, which costs a shared counter when they are made, cloned and dropped.
+/// A string. Decoding does not allocate memory for it: a short string, as most names are, is copied into the value; a
+/// longer one is a slice of the frame, which costs an atomic reference count when it is made, cloned and dropped.
 #[derive(Clone)]
 pub struct Text(Repr);
 
 /// The longest string that the protocol allows, in bytes, with fixed and with compact lengths.
 pub(crate) const MAX_STRING_LENGTH: usize = i16::MAX as usize;
 
-/// The most bytes that are held in place: the two forms together are as large as `Bytes`.
+/// The most bytes that are stored inline. With this limit the enum is as large as `Bytes`.
 const MAX_INLINE: usize = 20;
 
 #[derive(Clone)]
@@ -26,18 +26,18 @@ enum Repr {
     Long(ByteString),
 }
 
-/// Bytes that should have been a string are not UTF-8.
+/// The bytes of a string are not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not UTF-8")]
 pub struct NotUtf8;
 
 impl Text {
-    /// A string that lives as long as the program, without an allocation.
+    /// A static string, without an allocation.
     pub const fn from_static(text: &'static str) -> Text {
         Text(Repr::Long(ByteString::from_static(text)))
     }
 
-    /// Takes the string that a part of the frame is. A short one is written straight into its place.
+    /// Sets the string to a part of the frame. A short string is copied inline.
     #[inline]
     pub(crate) fn set(&mut self, frame: &Bytes, part: &[u8]) -> Result<(), NotUtf8> {
         match &mut self.0 {
@@ -150,7 +150,7 @@ impl Ord for Text {
 
 impl Hash for Text {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // As `str` does: maps are looked up by it.
+        // The hash must be that of `str`, because maps are looked up by `str`.
         self.as_str().hash(state);
     }
 }

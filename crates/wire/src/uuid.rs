@@ -11,12 +11,12 @@ const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 const TEXT_LENGTH: usize = 22;
 
-/// Sixteen bytes, most significant first. Written as Kafka writes them: 22 characters of URL-safe base64 without padding.
+/// Sixteen bytes, most significant first. The text form is Kafka's: 22 characters of URL-safe base64 without padding.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
-    /// All zero: "none" on the wire.
+    /// All zero, which means "none" in the protocol.
     pub const ZERO: Uuid = Uuid([0; 16]);
 
     /// Whether it is [`Uuid::ZERO`].

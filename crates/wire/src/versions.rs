@@ -13,7 +13,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// No version at all: the API was removed, or is never flexible.
+    /// No version: the API was removed, or no version is flexible.
     pub const NONE: Versions = Versions { min: 0, max: -1 };
 
     /// The versions from `min` to `max`.

@@ -1,4 +1,4 @@
-//! Values to bytes: append only, lengths filled in afterwards, record batches passed through.
+//! Writes a frame value by value. Lengths are filled in afterwards; record batches are not copied.
 
 use crate::numbers::for_each_number;
 use crate::text::MAX_STRING_LENGTH;
@@ -7,14 +7,16 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Chunks of records below this size are copied into the frame: cheaper than one more slice in a vectored write.
+/// Chunks of records below this size in bytes are copied into the frame, which is cheaper than one more slice in a
+/// vectored write.
 const MAX_COPIED_CHUNK: usize = 1024;
 
-/// A growing frame. Large record chunks are not copied: the frame keeps their place and [`Writer::into_chunks`] hands them out.
+/// A growing frame. Large record chunks are not copied: the frame records their position, and [`Writer::into_chunks`]
+/// returns them.
 #[derive(Debug, Default)]
 pub struct Writer {
     out: Vec<u8>,
-    /// Shared chunks, each with the position in `out` before which it stands.
+    /// Shared chunks, each with its position in `out`.
     shared: Vec<(usize, Bytes)>,
     shared_length: usize,
 }
@@ -27,12 +29,12 @@ impl Writer {
         Writer::default()
     }
 
-    /// An empty frame with room for `capacity` bytes.
+    /// An empty frame with a buffer of `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Writer {
         Writer { out: Vec::with_capacity(capacity), ..Writer::default() }
     }
 
-    /// Takes everything out again and keeps the room.
+    /// Removes all bytes and keeps the buffer.
     pub fn clear(&mut self) {
         self.out.clear();
         self.shared.clear();
@@ -49,7 +51,7 @@ impl Writer {
         self.len() == 0
     }
 
-    /// The bytes in order, as few chunks as there are shared ones allow.
+    /// The bytes in order, in as few chunks as possible without a copy.
     pub fn into_chunks(self) -> Vec<Bytes> {
         let own = Bytes::from(self.out);
         let mut chunks = Vec::with_capacity(2 * self.shared.len() + 1);
@@ -67,7 +69,7 @@ impl Writer {
         chunks
     }
 
-    /// The bytes in one piece.
+    /// The bytes as one buffer.
     #[inline]
     pub fn into_bytes(self) -> Bytes {
         if self.shared.is_empty() { Bytes::from(self.out) } else { self.joined() }
@@ -80,7 +82,7 @@ impl Writer {
         Bytes::from(whole)
     }
 
-    /// Fills in the number at the very start: the size of a frame, itself not counted.
+    /// Sets the size field at the start of a frame; the size does not count the field itself.
     pub(crate) fn fill_size(&mut self, at: &At) -> EncodeResult {
         let length = self.len().saturating_sub(4);
         let size = i32::try_from(length).map_err(|_| too_long(length, at))?;
@@ -98,7 +100,7 @@ impl Writer {
         Err(EncodeError::new(at, EncodeProblem::Version { version, valid }))
     }
 
-    /// The error for a value that the version has no room for.
+    /// The error for a value of a field that the version lacks.
     #[cold]
     pub(crate) fn absent(&self, version: i16, at: &At) -> EncodeError {
         EncodeError::new(at, EncodeProblem::Absent(version))
@@ -218,12 +220,12 @@ impl Writer {
         Ok(())
     }
 
-    /// The byte before a nullable struct.
+    /// The byte in front of a nullable struct: whether the struct is present.
     pub fn marker(&mut self, present: bool) {
         self.i8(if present { 1 } else { -1 });
     }
 
-    /// The number before a nullable struct in a tagged field.
+    /// The number in front of a nullable struct in a tagged field: whether the struct is present.
     pub fn tagged_marker(&mut self, present: bool) {
         self.bool(present);
     }
@@ -242,7 +244,8 @@ impl Writer {
         TagMark { start: self.out.len(), length: self.len(), shared: self.shared.len() }
     }
 
-    /// The end of a tagged field. A size of 128 and more needs more than the byte that was left for it: then what follows moves.
+    /// The end of a tagged field. A size of 128 or more needs more than the one reserved byte, so the bytes after it
+    /// are moved.
     pub(crate) fn end_tag(&mut self, mark: TagMark, at: &At) -> EncodeResult {
         let size = self.len() - mark.length;
         if let (0..0x80, Some(place)) = (size, self.out.get_mut(mark.start - 1)) {
@@ -282,7 +285,7 @@ impl Writer {
         }
     }
 
-    /// The unknown tagged fields that are left.
+    /// The remaining unknown tagged fields.
     pub(crate) fn unknown_rest(&mut self, cursor: &mut TagCursor<'_>, at: &At) -> EncodeResult {
         for (tag, value) in cursor.rest {
             self.unknown(cursor.last, *tag, value, at)?;
@@ -328,7 +331,7 @@ impl Writer {
     }
 }
 
-/// Where a tagged field starts.
+/// The start of a tagged field.
 #[derive(Debug)]
 pub(crate) struct TagMark {
     start: usize,

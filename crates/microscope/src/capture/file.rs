@@ -1,43 +1,43 @@
-//! Capture files, pcap and pcapng, read from chunks of any size. Only what is not yet a whole packet is kept.
+//! Capture files, pcap and pcapng, read from chunks of any size. Only the bytes of an incomplete packet are kept.
 
 use crate::conversation::Time;
 use pcap_parser::pcapng::{Block, InterfaceDescriptionBlock};
 use pcap_parser::{PcapHeader, parse_block_be, parse_block_le, parse_pcap_header};
 use std::ops::Range;
 
-/// The largest packet or block that is read; no capture tool writes larger ones.
+/// The largest packet or block in bytes; capture tools write smaller ones.
 const MAX_BLOCK: usize = 16 << 20;
-/// The block that opens a section; the same in both byte orders.
+/// The type of a section header block; the same in both byte orders.
 const SECTION: u32 = 0x0a0d_0d0a;
-/// What stands in a section header of the other byte order.
+/// The byte order marks of a section header.
 const LITTLE_ENDIAN: [u8; 4] = [0x4d, 0x3c, 0x2b, 0x1a];
 const BIG_ENDIAN: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
-/// Kinds of pcapng blocks that hold a packet.
+/// The types of pcapng blocks that contain a packet.
 const PACKETS: [u32; 3] = [2, 3, 6];
-/// Interfaces of one section; more are not written by any tool.
+/// The most interfaces of a section; capture tools write fewer.
 const MAX_INTERFACES: usize = 1 << 16;
-/// Bytes in front of the packet: of an enhanced and of a simple packet block.
+/// The bytes before the packet in an enhanced and in a simple packet block.
 const BEFORE_ENHANCED: usize = 28;
 const BEFORE_SIMPLE: usize = 12;
 
-/// Why a capture file cannot be read on.
+/// Why the rest of a capture file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
-    /// It does not begin as pcap or pcapng.
+    /// It does not begin like pcap or pcapng.
     #[error("this is no capture file: it begins with {0:02x?}, neither pcap nor pcapng")]
     NotACapture(Vec<u8>),
-    /// A packet or block that cannot be.
+    /// An impossible packet or block.
     #[error("the capture file is damaged at byte {at}: {what}; nothing after it can be read")]
     Damaged {
-        /// Where in the file.
+        /// The position in the file.
         at: u64,
-        /// What is wrong there.
+        /// The problem at that position.
         what: String,
     },
     /// The file ends inside a packet.
     #[error("the capture file ends inside a packet that begins at byte {at}; everything before it was read")]
     Cut {
-        /// Where the packet begins.
+        /// The start of the packet.
         at: u64,
     },
 }
@@ -47,9 +47,9 @@ pub enum CaptureError {
 pub struct Packet<'a> {
     /// When it was captured.
     pub time: Time,
-    /// What it begins with, as the registry of link types numbers it.
+    /// Its link type, by the number in the registry of link types.
     pub link: i32,
-    /// Its bytes, as far as they were captured.
+    /// The captured part of its bytes.
     pub data: &'a [u8],
 }
 
@@ -69,15 +69,15 @@ enum Format {
     PcapNg { big_endian: bool, interfaces: Vec<Interface> },
 }
 
-/// Reads a capture file. Hand in chunks with [`push`](Self::push), take packets with [`packet`](Self::packet) until there is
-/// none, and close with [`finish`](Self::finish).
+/// Reads a capture file. Pass chunks to [`push`](Self::push), call [`packet`](Self::packet) until it returns none, and
+/// call [`finish`](Self::finish) at the end.
 #[derive(Debug)]
 pub struct FileReader {
     buffer: Vec<u8>,
     start: usize,
-    /// Where in the file the buffer begins.
+    /// The position of the buffer in the file.
     offset: u64,
-    /// Bytes to leave out.
+    /// Bytes to skip.
     skip: u64,
     format: Format,
     time: Time,
@@ -89,20 +89,20 @@ impl Default for FileReader {
     }
 }
 
-/// What a step over the buffer found: its length, and a packet in it.
+/// The result of a step over the buffer: the bytes to advance, and a packet in them.
 struct Step {
     length: usize,
     packet: Option<(Time, i32, Range<usize>)>,
 }
 
 impl FileReader {
-    /// Before the first byte.
+    /// A reader before the first byte.
     pub fn new() -> FileReader {
         let (buffer, format) = (Vec::new(), Format::Unknown);
         FileReader { buffer, start: 0, offset: 0, skip: 0, format, time: Time(0) }
     }
 
-    /// The next bytes of the file.
+    /// Adds the next bytes of the file.
     pub fn push(&mut self, mut chunk: &[u8]) {
         if self.skip > 0 {
             let left_out = chunk.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));
@@ -116,10 +116,10 @@ impl FileReader {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next packet of what was pushed; `None` when more bytes are needed.
+    /// The next packet; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// The file is no capture, or damaged. Every later call says the same.
+    /// The file is no capture, or is damaged. Every later call returns the same error.
     pub fn packet(&mut self) -> Result<Option<Packet<'_>>, CaptureError> {
         loop {
             let Some(step) = self.step()? else { return Ok(None) };
@@ -133,10 +133,10 @@ impl FileReader {
         }
     }
 
-    /// The end of the file.
+    /// Ends the file.
     ///
     /// # Errors
-    /// It ends inside a packet, or is no capture at all.
+    /// The file ends inside a packet, or is no capture.
     pub fn finish(&self) -> Result<(), CaptureError> {
         let rest = &self.buffer[self.start..];
         match self.format {
@@ -170,7 +170,7 @@ impl FileReader {
         }
     }
 
-    /// The beginning of the file.
+    /// Reads the header of the file.
     fn file_header(&mut self) -> Result<Option<Step>, CaptureError> {
         let rest = &self.buffer[self.start..];
         let Some(magic) = rest.first_chunk::<4>() else { return Ok(None) };
@@ -188,7 +188,7 @@ impl FileReader {
         }
     }
 
-    /// A packet of a pcap file.
+    /// Reads a packet of a pcap file.
     fn pcap_packet(&self, header: &PcapHeader) -> Result<Option<Step>, CaptureError> {
         let before = if header.is_modified_format() { 24 } else { 16 };
         let rest = &self.buffer[self.start..];
@@ -210,7 +210,7 @@ impl FileReader {
         Ok(Some(Step { length: before + captured, packet: Some((time, link, before..before + captured)) }))
     }
 
-    /// A block of a pcapng file.
+    /// Reads a block of a pcapng file.
     fn pcapng_block(&mut self) -> Result<Option<Step>, CaptureError> {
         let Format::PcapNg { big_endian, .. } = self.format else { return Ok(None) };
         let rest = &self.buffer[self.start..];
@@ -239,7 +239,7 @@ impl FileReader {
         let Some(block) = self.buffer.get(self.start..self.start + length) else { return Ok(None) };
         let parsed = if big_endian { parse_block_be(block) } else { parse_block_le(block) };
         let Ok((_, block)) = parsed else {
-            // Blocks without packets may be damaged: nothing depends on them.
+            // A damaged block without packets is skipped, because nothing depends on it.
             if kind == SECTION || PACKETS.contains(&kind) || kind == 1 {
                 return Err(self.damaged(format!("a block of kind {kind} that cannot be read")));
             }
@@ -251,7 +251,7 @@ impl FileReader {
 }
 
 impl Format {
-    /// Keeps what a block says about those after it; a packet comes back.
+    /// Keeps the facts in a block that later blocks depend on, and returns its packet.
     fn take(
         &mut self,
         block: &Block<'_>,

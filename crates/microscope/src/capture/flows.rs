@@ -1,4 +1,4 @@
-//! The connections of a capture: from segments to conversations.
+//! The connections of a capture: assigns segments to conversations.
 
 use super::packet::Segment;
 use super::stream::{Chunk, Stream};
@@ -8,15 +8,15 @@ use ottla_wire::tables::Direction;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Connections that are remembered; beyond it the quarter that was silent longest is closed.
+/// The most open connections. Above it, the quarter of them that was idle longest is closed.
 const MAX_FLOWS: usize = 20_000;
 
-/// Both ends, the lower first, so that both directions find the same flow.
+/// Both endpoints, the lower first, so that both directions have the same key.
 type Pair = (SocketAddr, SocketAddr);
 /// Which end of a pair: 0 or 1.
 type Endpoint = usize;
 
-/// All connections under way.
+/// All open connections.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     flows: BTreeMap<Pair, Flow>,
@@ -36,15 +36,15 @@ struct Flow {
 
 #[derive(Debug)]
 enum FlowState {
-    /// It is not known yet which side is the client.
+    /// It is not yet known which endpoint is the client.
     ClientSide(ClientSide),
-    /// The client's side is known.
+    /// The client's endpoint is known.
     Reading(Endpoint, Box<Conversation>),
-    /// Over: what still comes is late.
+    /// The connection has ended. Later segments are ignored.
     Closed,
 }
 
-/// What a flow needs of its surroundings.
+/// The settings, the time and the receiver of events of a flow.
 struct FlowContext<'a, 'b> {
     settings: &'a Settings,
     time: Time,
@@ -185,7 +185,7 @@ impl Flow {
         }
     }
 
-    /// Looks which side is the client, and says all that was kept until then.
+    /// Decides which endpoint is the client, and passes on the chunks that were kept until then.
     fn decide(&mut self, now: bool, context: &mut FlowContext<'_, '_>) {
         let FlowState::ClientSide(client_side) = &mut self.state else { return };
         let (client, is_guess) = match client_side.client(context.settings.largest_frame) {
@@ -225,7 +225,7 @@ impl Flow {
             conversation.finish(context.time, context.out);
         }
         self.state = FlowState::Closed;
-        // What comes late needs to know where the connection began, and nothing else.
+        // A late segment needs the start of the connection and nothing else.
         self.streams.iter_mut().for_each(Stream::forget);
     }
 }

@@ -1,4 +1,4 @@
-//! From a captured packet to the TCP segment in it.
+//! The TCP segment in a captured packet.
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -21,15 +21,15 @@ pub(crate) struct Segment<'a> {
 /// Why a packet has no segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSegment {
-    /// It begins with something that is not known here.
+    /// An unsupported link type.
     Link(i32),
-    /// A part of an IP packet that was cut on its way.
+    /// An IP fragment.
     Fragment,
     /// Not TCP, or not IP.
     Other,
 }
 
-/// The link types read here, as their registry numbers them.
+/// The supported link types, by their numbers in the registry.
 mod link {
     pub(super) const NULL: i32 = 0;
     pub(super) const ETHERNET: i32 = 1;
@@ -43,12 +43,12 @@ mod link {
     pub(super) const LINUX_SLL2: i32 = 276;
 }
 
-/// The segment in a packet that begins with what `link_type` says.
+/// The segment in a packet of that link type.
 pub(crate) fn segment(link_type: i32, data: &[u8]) -> Result<Segment<'_>, NoSegment> {
     let packet = match link_type {
         link::ETHERNET => LaxSlicedPacket::from_ethernet(data).map_err(|_| NoSegment::Other)?,
         link::RAW | link::RAW_BSD | link::RAW_OPENBSD | link::IPV4 | link::IPV6 => ip(data)?,
-        // Four bytes name the family, in whatever byte order; the packet itself says it again.
+        // The first four bytes are the address family in either byte order. The IP header repeats it.
         link::NULL | link::LOOP => ip(data.get(4..).unwrap_or_default())?,
         link::LINUX_SLL => ether(data.get(14..16), data.get(16..))?,
         link::LINUX_SLL2 => ether(data.get(..2), data.get(20..))?,

@@ -1,48 +1,48 @@
-//! One direction of a TCP connection, put in order again.
+//! Reassembles one direction of a TCP connection.
 //!
-//! Places are counted from the first byte of the direction, in 64 bits, so that sequence numbers may wrap. What arrives before
-//! its turn is held until the hole in front of it is filled, or it is clear that it never will be: the peer has acknowledged
-//! it and enough packets have passed since, or more is held than may be.
+//! Positions are counted from the first byte of the direction in 64 bits, because sequence numbers wrap. Bytes behind a
+//! gap are held until the gap is filled or given up. A gap is given up when the peer has acknowledged its bytes and
+//! enough packets have passed since, or when too many bytes are held.
 
 use std::collections::BTreeMap;
 
-/// The most bytes held behind a hole.
+/// The most bytes held behind a gap.
 const MAX_BYTES: usize = 8 << 20;
-/// The most pieces held behind a hole.
+/// The most chunks held behind a gap.
 const MAX_CHUNKS: usize = 1 << 14;
-/// Packets of a connection after which an acknowledged hole counts as lost: more than any network reorders.
+/// The packets of a connection after which an acknowledged gap counts as lost. Networks reorder fewer packets.
 const MAX_WAIT_PACKETS: u32 = 256;
-/// A segment that far behind is of another time.
+/// An acknowledgement at least this many bytes ahead does not belong to the connection.
 const MAX_DISTANCE: u64 = 1 << 30;
 
-/// What comes out, in order.
+/// The output of a stream, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk<'a> {
     /// Bytes.
     Data(&'a [u8]),
-    /// So many bytes were never captured.
+    /// This many bytes were not captured.
     Gap(u64),
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// The sequence number of the byte at place 0.
+    /// The sequence number of the byte at position 0.
     base: Option<u32>,
-    /// The place of the next byte that comes out.
+    /// The position of the next byte of output.
     next: u64,
     held: BTreeMap<u64, Vec<u8>>,
     held_bytes: usize,
-    /// The place up to which the peer has everything.
+    /// The position up to which the peer has acknowledged all bytes.
     acknowledged: u64,
-    /// Packets since the hole was acknowledged.
+    /// Packets since the gap was acknowledged.
     waited: u32,
-    /// The place of the end.
+    /// The position of the end.
     end: Option<u64>,
 }
 
 impl Stream {
-    /// The sequence number of the first byte is known.
+    /// Sets the sequence number of the first byte.
     pub(crate) fn start(&mut self, seq: u32) {
         if self.base.is_none() {
             self.base = Some(seq);
@@ -54,23 +54,23 @@ impl Stream {
         self.base == Some(seq)
     }
 
-    /// Whether anything of it was seen.
+    /// Whether a segment of the direction was captured.
     pub(crate) fn has_begun(&self) -> bool {
         self.base.is_some()
     }
 
-    /// Gives back its memory.
+    /// Frees the memory of held bytes.
     pub(crate) fn forget(&mut self) {
         self.held = BTreeMap::new();
         self.held_bytes = 0;
     }
 
-    /// Whether everything up to the end came out.
+    /// Whether all bytes up to the end were output.
     pub(crate) fn is_over(&self) -> bool {
         self.end.is_some_and(|end| self.next >= end)
     }
 
-    /// The place of a sequence number: the one nearest to the next byte. `None` before the first byte.
+    /// The position of a sequence number: the one nearest to the next byte. `None` before the first byte.
     fn place(&self, seq: u32) -> Option<u64> {
         let base = self.base?;
         let expected = base.wrapping_add(self.next as u32);
@@ -78,14 +78,14 @@ impl Stream {
         self.next.checked_add_signed(i64::from(distance))
     }
 
-    /// The direction ends at that sequence number.
+    /// Sets the end of the direction.
     pub(crate) fn ends_at(&mut self, seq: u32) {
         if let (None, Some(place)) = (self.end, self.place(seq)) {
             self.end = Some(place);
         }
     }
 
-    /// The peer has everything up to that sequence number.
+    /// Records an acknowledgement of the peer.
     pub(crate) fn acknowledge(&mut self, seq: u32) {
         if let Some(place) = self.place(seq)
             && place.saturating_sub(self.next) < MAX_DISTANCE
@@ -115,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// A packet of the connection has passed: a hole that the peer does not have is given up in time.
+    /// Counts a packet of the connection, and gives up an acknowledged gap after enough packets.
     pub(crate) fn pass(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
         let Some((&first, _)) = self.held.first_key_value() else {
             self.waited = 0;
@@ -130,12 +130,12 @@ impl Stream {
         }
     }
 
-    /// Nothing more will come: what is held comes out, with what is missing.
+    /// Ends the stream: outputs the held bytes and the gaps between them.
     pub(crate) fn finish(&mut self, out: &mut dyn FnMut(Chunk<'_>)) {
         while !self.held.is_empty() {
             self.give_up(out);
         }
-        // The end itself is acknowledged as if it were a byte.
+        // A FIN takes one sequence number, so it is acknowledged like a byte.
         let known = self.end.unwrap_or(self.acknowledged.saturating_sub(1));
         let missing = known.min(self.acknowledged).saturating_sub(self.next);
         if missing > 0 {
@@ -144,7 +144,7 @@ impl Stream {
         }
     }
 
-    /// Keeps the parts that are neither out nor held; what came first stays.
+    /// Holds the parts that were neither output nor held. The first captured copy of a byte counts.
     fn hold(&mut self, at: u64, data: &[u8]) {
         let end = at + data.len() as u64;
         let mut from = at.max(self.next);

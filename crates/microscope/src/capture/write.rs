@@ -1,5 +1,5 @@
-//! A capture file made of conversations that were never captured: packets with all they need are put context their bytes, so
-//! that every tool reads them as TCP.
+//! Writes a capture file of connections that were not captured. Their bytes get Ethernet, IP and TCP headers, so that
+//! every tool reads them as TCP.
 
 use crate::conversation::{Connection, Time};
 use etherparse::PacketBuilder;
@@ -7,7 +7,7 @@ use ottla_wire::tables::Direction;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of payload in a packet: with all headers below what an IP packet can hold.
+/// The most bytes of payload in a packet. With all headers this is less than the size limit of an IP packet.
 const PAYLOAD: usize = 32 << 10;
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -15,15 +15,15 @@ const WINDOW: u16 = u16::MAX;
 const HOPS: u8 = 64;
 const FIRST_SEQUENCE: u32 = 1_000;
 
-/// Writes pcapng: a section, an interface of the kind Ethernet with times in nanoseconds, and packets. Every call hands back
-/// the bytes to be appended to the file.
+/// Writes pcapng: a section, an interface of the kind Ethernet with times in nanoseconds, and packets. Every call
+/// returns the bytes to append to the file.
 #[derive(Debug, Default)]
 pub struct PcapngWriter {
     /// The next sequence numbers, of the client and of the server.
     connections: BTreeMap<u64, [u32; 2]>,
 }
 
-/// What a packet says besides its bytes.
+/// The TCP flag of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flag {
     Syn,
@@ -32,7 +32,7 @@ enum Flag {
 }
 
 impl PcapngWriter {
-    /// A writer; [`header`](Self::header) goes to the file first.
+    /// A writer. Start the file with [`header`](Self::header).
     pub fn new() -> PcapngWriter {
         PcapngWriter::default()
     }
@@ -51,7 +51,7 @@ impl PcapngWriter {
         out
     }
 
-    /// The handshake of a connection. [`data`](Self::data) does it where it was not done.
+    /// The handshake of a connection. [`data`](Self::data) adds it if it is missing.
     pub fn open(&mut self, connection: &Connection, time: Time) -> Vec<u8> {
         let mut out = Vec::new();
         self.connections.insert(connection.number, [FIRST_SEQUENCE; 2]);
@@ -118,14 +118,14 @@ impl PcapngWriter {
         let step = if is_first { step } else { step.ack(ack) };
         let step = if payload.is_empty() { step } else { step.psh() };
         let mut bytes = Vec::with_capacity(step.size(payload.len()));
-        // A payload of this size always fits, and memory takes every write.
+        // A payload of this size always fits, and writing to memory cannot fail.
         if step.write(&mut bytes, payload).is_ok() {
             enhanced(out, time, &bytes);
         }
     }
 }
 
-/// Ethernet and IP. Ends of different families meet in the larger one.
+/// Ethernet and IP headers. If only one endpoint has an IPv4 address, that address is mapped to IPv6.
 fn addressed(
     (from_mac, to_mac): ([u8; 6], [u8; 6]),
     from: SocketAddr,

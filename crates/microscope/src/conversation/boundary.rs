@@ -1,4 +1,4 @@
-//! Where in a stream does a frame begin? Needed when a capture begins in the middle, and after bytes were lost.
+//! Finds the start of a frame in a stream, for captures that begin within a connection and after lost bytes.
 
 use super::event::{Head, SIZE};
 use bytes::{Bytes, BytesMut};
@@ -6,29 +6,30 @@ use ottla_wire::explain::{self, Options};
 use ottla_wire::tables::TableSet;
 use ottla_wire::{ApiKey, response_header_version};
 
-/// The bytes of a request that tell whether it is one: size, key, version, correlation id, length of the client id.
+/// The bytes that decide whether this can be a request: size, API key, version, correlation id, length of the client
+/// id.
 const REQUEST_HEAD: usize = 14;
-/// The bytes of a response that tell: size and correlation id.
+/// The bytes that decide whether this can be a response: size and correlation id.
 const RESPONSE_HEAD: usize = 8;
-/// Versions of ApiVersions above the known ones that are believed.
+/// The number of versions of ApiVersions above the known ones that are accepted.
 const MAX_NEWER_VERSIONS: i16 = 16;
-/// Places that may turn out to be the beginning of a frame once more of it is there.
+/// The most positions that are kept because a frame may start there and is incomplete.
 const MAX_CANDIDATES: usize = 32;
-/// The longest client id that is believed.
+/// The longest client id that is accepted, in bytes.
 const MAX_CLIENT_ID: usize = 1_024;
 
-/// Whether this looks like the beginning of TLS: the head of a record of any version.
+/// Whether this can be the start of TLS: a record header of any version.
 pub(super) fn is_tls(data: &[u8]) -> bool {
     matches!(data, [20..=23, 3, 0..=4, 0..=0x48, _, ..])
 }
 
-/// The whole size that stands in front of a frame, if it is one.
+/// The size of the frame at the start, including the size field. The inner option is none for a negative size.
 pub(super) fn size(data: &[u8]) -> Option<Option<usize>> {
     let size = i32::from_be_bytes(*data.first_chunk::<SIZE>()?);
     Some(usize::try_from(size).ok().map(|size| size + SIZE))
 }
 
-/// The size of the request that may begin here: an API and version that exist, a client id that fits.
+/// The size of the request that can start here: its API and version exist, and its client id fits.
 fn request_size(data: &[u8], limit: usize) -> Option<usize> {
     let size = size(data)??;
     if size > limit || size < REQUEST_HEAD - 2 {
@@ -50,12 +51,12 @@ fn request_size(data: &[u8], limit: usize) -> Option<usize> {
     (fits && id.iter().all(|byte| !byte.is_ascii_control())).then_some(size)
 }
 
-/// Whether a header of a request that can be, of whatever size, begins here.
+/// Whether a valid request header of a frame of any size starts here.
 pub(super) fn begins_request(data: &[u8]) -> bool {
     request_size(data, usize::MAX).is_some()
 }
 
-/// Whether the whole frame is a request to the last byte.
+/// Whether the frame is a request with a valid header and body.
 pub(super) fn is_request(whole: &Bytes) -> bool {
     if request_size(whole, whole.len()) != Some(whole.len()) {
         return false;
@@ -79,7 +80,7 @@ fn shallow() -> Options {
     Options { records: false, nested: false, cap: 0, ..Options::default() }
 }
 
-/// What is looked for.
+/// The kind of frame that is searched.
 pub(super) enum Target<'a> {
     Request,
     /// A response to one of these.
@@ -94,7 +95,7 @@ impl Target<'_> {
         }
     }
 
-    /// The size of the frame that may begin here, and for responses the head of what it answers.
+    /// The size of the frame that can start here, and for a response the header of its request.
     fn candidate(&self, data: &[u8], limit: usize) -> Option<(usize, Option<Head>)> {
         match self {
             Target::Request => Some((request_size(data, limit)?, None)),
@@ -110,22 +111,22 @@ impl Target<'_> {
     }
 }
 
-/// A search under way in a buffer that grows.
+/// A search in a growing buffer.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// Bytes passed over before the buffer.
+    /// Bytes skipped before the buffer.
     pub(super) skipped: u64,
     scanned: usize,
     open: Vec<usize>,
 }
 
 impl Search {
-    /// After so many bytes were passed over.
+    /// A search after `skipped` bytes were skipped.
     pub(super) fn after(skipped: u64) -> Search {
         Search { skipped, ..Search::default() }
     }
 
-    /// Looks at what is new in the buffer. Where a frame begins for sure, that place comes back.
+    /// Searches the new bytes of the buffer. Returns the position of a complete valid frame.
     pub(super) fn look(&mut self, buffer: &BytesMut, target: &Target<'_>, limit: usize) -> Option<usize> {
         let sure = |at: usize| -> Option<bool> {
             let data = buffer.get(at..)?;
@@ -158,18 +159,18 @@ impl Search {
         None
     }
 
-    /// The earliest place where a frame may begin that is not whole yet.
+    /// The earliest position where an incomplete frame may start.
     pub(super) fn earliest_candidate(&self) -> Option<usize> {
         self.open.iter().min().copied()
     }
 
-    /// Everything is to be looked at again: what is target has changed.
+    /// Restarts the search, because the target has changed.
     pub(super) fn restart(&mut self) {
         self.scanned = 0;
         self.open.clear();
     }
 
-    /// Everything that was looked at is dropped from the buffer.
+    /// Removes the searched bytes from the buffer.
     pub(super) fn drop_scanned(&mut self, buffer: &mut BytesMut) {
         let scanned = self.scanned.min(buffer.len());
         bytes::Buf::advance(buffer, scanned);

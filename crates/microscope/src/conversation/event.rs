@@ -1,4 +1,4 @@
-//! What a conversation tells.
+//! The events of a conversation.
 
 use bytes::Bytes;
 use ottla_wire::explain::{self, Explanation, Options};
@@ -11,15 +11,15 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Bytes of the size in front of a frame.
+/// The length of the size field in bytes.
 pub(super) const SIZE: usize = 4;
 
-/// A moment: nanoseconds since 1970.
+/// A time in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
 
 impl Time {
-    /// How long after `earlier` it is; zero if it is before.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -30,9 +30,9 @@ impl Time {
 pub struct Connection {
     /// Its number: 1 for the first of a capture.
     pub number: u64,
-    /// The side that asks.
+    /// The endpoint that sends requests.
     pub client: SocketAddr,
-    /// The side that answers.
+    /// The endpoint that sends responses.
     pub server: SocketAddr,
 }
 
@@ -42,22 +42,22 @@ impl fmt::Display for Connection {
     }
 }
 
-/// What the header of a request says. A response bears the head of its request.
+/// The header of a request. A response has the header of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The API; may be a number that no schema has.
     pub key: ApiKey,
     /// The version of the message. A response to an ApiVersions request that the broker does not know is version 0.
     pub version: i16,
-    /// The number that ties a response to its request.
+    /// The number that assigns a response to its request.
     pub correlation_id: i32,
-    /// What the client calls itself.
+    /// The name that the client gave itself.
     pub client_id: Option<Text>,
 }
 
 impl Head {
-    /// Reads the header of a request frame, its size included. Of an API that no schema has, or a header that is damaged, only
-    /// the fixed part is read.
+    /// Reads the header of a request frame, including its size field. If no schema has the API or the header is
+    /// damaged, only the part of fixed length is read.
     pub fn of_request(whole: &Bytes) -> Option<Head> {
         if let Ok((header, _)) = read_request_header(&whole.slice(whole.len().min(SIZE)..)) {
             return Some(Head {
@@ -82,38 +82,38 @@ impl Head {
     }
 }
 
-/// What kind of frame it is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A message that the schemas have: [`Frame::head`] says which.
+    /// A message that the schemas have; [`Frame::head`] has its API and version.
     Message,
-    /// The head is there, but no schema has that API or version.
+    /// A frame with a header whose API or version no schema has.
     Unknown,
     /// A SASL token without a header, as they follow a SaslHandshake of version 0. Secret.
     Token,
-    /// A response whose request was not seen, or a frame too short for a header.
+    /// A response whose request was not captured, or a frame that is too short for a header.
     Orphan,
 }
 
 /// A whole frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its bytes, the size in front included.
+    /// Its bytes, including the size field.
     pub bytes: Bytes,
-    /// What the request's header says, of a response too; `None` for tokens and orphans.
+    /// The header of the request, for a response too; `None` for tokens and orphans.
     pub head: Option<Head>,
-    /// Of a response: how long after the end of the request it was complete.
+    /// For a response: the time from the end of the request to the end of the response.
     pub latency: Option<Duration>,
-    /// Of a request: whether a response is due. Produce with acks 0 has none.
+    /// For a request: whether the broker responds. It does not respond to Produce with acks 0.
     pub is_answered: bool,
 }
 
 impl Frame {
-    /// The tree of the frame; `None` for tokens, orphans and what no schema has.
+    /// The tree of the frame; `None` for tokens, orphans and frames that no schema has.
     pub fn explain(&self, tables: &'static TableSet, options: &Options) -> Option<Explanation> {
         let head = self.head.as_ref().filter(|_| self.kind == Kind::Message)?;
         Some(match self.direction {
@@ -123,51 +123,52 @@ impl Frame {
     }
 }
 
-/// Something worth saying that is no frame.
+/// A notice about bytes that are not a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The connection is encrypted: left alone from here on.
+    /// The connection is encrypted and is not read any more.
     Tls,
-    /// Nothing in the first bytes looks like Kafka: left alone from here on.
+    /// The first bytes contain no Kafka request. The connection is not read any more.
     NotKafka,
-    /// Neither the beginning of the connection nor a port said which side is the client: the higher port was taken for it.
+    /// Neither the start of the connection nor a port shows which endpoint is the client. The endpoint with the higher
+    /// port is taken for it.
     Guessed,
-    /// Bytes that were never captured.
+    /// Bytes that were not captured.
     Lost {
-        /// How many.
+        /// The number of them.
         bytes: u64,
     },
-    /// Bytes passed over in search of the beginning of a frame.
+    /// Bytes that were skipped in search of the start of a frame.
     Skipped {
-        /// How many.
+        /// The number of them.
         bytes: u64,
-        /// Whether a frame begins behind them; else the search was given up or the connection ended.
+        /// Whether a frame starts after them; else the search was given up or the connection ended.
         found: bool,
     },
-    /// A frame larger than the limit, passed over.
+    /// A frame larger than the limit, which was skipped.
     TooLarge {
-        /// Its bytes, the size in front included.
+        /// Its bytes, including the size field.
         size: u64,
-        /// What its header says, where that is known.
+        /// Its header, if it is known.
         head: Option<Head>,
     },
-    /// A frame of which bytes were lost, passed over.
+    /// A frame with lost bytes, which was skipped.
     Broken {
-        /// Its bytes, the size in front included.
+        /// Its bytes, including the size field.
         size: u64,
-        /// What its header says, where that is known.
+        /// Its header, if it is known.
         head: Option<Head>,
     },
-    /// The direction ended inside a frame.
+    /// The direction ended within a frame.
     Cut {
-        /// Bytes of it that were there.
+        /// The bytes of the frame that were captured.
         bytes: u64,
-        /// Its whole size, the size in front included, where that is known.
+        /// Its size, including the size field, if it is known.
         size: Option<u64>,
     },
-    /// The connection or the capture ended with requests that were not answered.
+    /// The connection or the capture ended before the responses of some requests.
     Unanswered {
-        /// How many.
+        /// The number of them.
         requests: usize,
     },
 }
@@ -181,7 +182,7 @@ impl fmt::Display for Notice {
         match self {
             Notice::Tls => f.write_str("TLS: encrypted, left alone"),
             Notice::NotKafka => f.write_str("nothing that looks like Kafka: left alone"),
-            Notice::Guessed => f.write_str("client and server on_event apart by their ports alone"),
+            Notice::Guessed => f.write_str("client and server are guessed from their ports alone"),
             Notice::Lost { bytes } => write!(f, "{bytes} bytes missing from the capture"),
             Notice::Skipped { bytes, found: true } => {
                 write!(f, "{bytes} bytes skipped up to the beginning of a frame")
@@ -208,20 +209,21 @@ impl fmt::Display for Notice {
     }
 }
 
-/// What is on_event about a connection.
+/// An event of a connection.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// It is seen for the first time.
+    /// The connection appears for the first time.
     Opened,
     /// A frame.
     Frame(Frame),
-    /// Something else about a direction.
+    /// A notice about a direction.
     Notice(Direction, Notice),
-    /// It is over, or the capture is.
+    /// The connection or the capture has ended.
     Closed,
 }
 
-/// The names of topics by id, learned from Metadata responses, since newer requests only bear ids. At most 100,000 are kept.
+/// The names of topics by id, from Metadata responses, because newer requests contain only ids. At most 100,000 are
+/// kept.
 #[derive(Clone, Debug, Default)]
 pub struct Topics {
     names: BTreeMap<Uuid, String>,
@@ -230,17 +232,17 @@ pub struct Topics {
 impl Topics {
     const MAX: usize = 100_000;
 
-    /// The name of a topic, if it was seen.
+    /// The name of a topic, if it is known.
     pub fn name(&self, id: Uuid) -> Option<&str> {
         self.names.get(&id).map(String::as_str)
     }
 
-    /// All of them, as [`Options::topics`] wants them.
+    /// All names, for [`Options::topics`].
     pub fn names(&self) -> &BTreeMap<Uuid, String> {
         &self.names
     }
 
-    /// Looks at a frame; whether there was something new in it.
+    /// Takes the topic names from a frame; returns whether one of them is new.
     pub fn learn(&mut self, seen: &Frame) -> bool {
         let Some(head) = &seen.head else { return false };
         if (seen.direction, seen.kind, head.key) != (Direction::Response, Kind::Message, ApiKey::METADATA) {

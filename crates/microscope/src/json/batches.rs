@@ -6,10 +6,10 @@ use bytes::Bytes;
 use ottla_wire::batch::{self, Batch, BatchError, ControlRecord, Record};
 use serde_json::{Value, json};
 
-/// The most bytes that a batch may come to when decompressed.
+/// The most decompressed bytes of a batch.
 const MAX_DECOMPRESSED: usize = 64 << 20;
 
-/// The batches of a records field. One that cannot be read says why under `error`, and is the last.
+/// The batches of a records field. A batch that cannot be read has the reason in `error` and is the last one.
 pub(super) fn explain_batches(records: &Bytes) -> Value {
     batch::split(records).map(|batch| batch.map_or_else(error, |batch| one(&batch))).collect()
 }
@@ -71,7 +71,7 @@ fn line(batch: &Batch, record: &Record<'_>) -> Value {
     json
 }
 
-/// Text where it is text, else an object that says it is base64.
+/// UTF-8 as a string, other bytes as an object with base64.
 fn bytes(bytes: Option<&[u8]>) -> Value {
     match bytes.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
         None => Value::Null,

@@ -1,4 +1,4 @@
-//! From bytes to JSON.
+//! Decodes bytes to JSON.
 
 use super::batches::explain_batches;
 use super::encode::is_default;
@@ -9,17 +9,17 @@ use ottla_wire::tables::{FieldTable, MessageTable, StructTable, Type};
 use ottla_wire::{At, DecodeError, DecodeProblem, Reader};
 use serde_json::{Map, Value, json};
 
-/// What is written besides the message itself.
+/// What the JSON contains in addition to the message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether record batches are opened too: beside `records`, `_records` shows what is in them.
+    /// Whether `_records`, next to `records`, has the decoded record batches.
     pub opened: bool,
 }
 
-/// Reads a message without size and header. Bytes behind it are left in the reader.
+/// Decodes a message without size field and header. The reader stops after its last byte.
 ///
 /// # Errors
-/// The bytes are not such a message, or there is no such version.
+/// The bytes are not a valid message, or the version is not valid.
 pub fn decode(
     table: &'static MessageTable,
     version: i16,
@@ -66,7 +66,7 @@ impl Decoder {
             match table.fields.iter().find(|field| field.tag == Some(tag)) {
                 Some(field) if field.is_tagged(self.version) => {
                     self.field(r, field, object, true)?;
-                    // It need not have been there.
+                    // A default value need not have been encoded.
                     let name = json_name(field.name);
                     if object.get(&name).is_some_and(|value| is_default(field, value)) {
                         object.remove(&name);
@@ -135,7 +135,7 @@ impl Decoder {
         (compact, nullable): (bool, bool),
     ) -> DecodeResult {
         let at = At(self.table.name, field.name);
-        // Every element takes a byte or more, so a count is never above what is left.
+        // Every element takes a byte or more, so the count is at most the number of bytes that remain.
         let count =
             if nullable { r.count_or_null(compact, 1, &at)? } else { Some(r.count(compact, 1, &at)?) };
         let Some(count) = count else { return Ok(Value::Null) };
@@ -169,7 +169,7 @@ impl Decoder {
     }
 }
 
-/// JSON has no name for what is not a number; these are Java's.
+/// JSON has no names for these values; the names are Java's.
 fn float(value: f64) -> Value {
     match value {
         value if value.is_nan() => "NaN".into(),

@@ -1,4 +1,4 @@
-//! From JSON to bytes.
+//! Encodes JSON to bytes.
 
 use super::{UNKNOWN_TAGS, is_compact, json_name};
 use base64::Engine;
@@ -9,13 +9,13 @@ use ottla_wire::{At, EncodeError, Uuid, Writer};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
-/// JSON that is not the message it should be: the place, and what is wrong there.
+/// JSON that cannot be encoded as the message: the path, and the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", .path.is_empty().then(String::new).unwrap_or_else(|| format!("{path}: ")))]
 pub struct JsonError {
-    /// The place, such as `topics[2].partitions[0].partitionIndex`; empty for the whole.
+    /// The path, such as `topics[2].partitions[0].partitionIndex`; empty for the whole.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
 }
 
@@ -27,11 +27,11 @@ impl JsonError {
 
 type EncodeResult<T = ()> = Result<T, JsonError>;
 
-/// Writes a message without size and header.
+/// Encodes a message without size field and header.
 ///
 /// # Errors
-/// There is no such version, a field is unknown, a value does not fit its type, or a version has no room for a value and the
-/// schema does not let it go in silence.
+/// The version is not valid, a field is unknown, a value does not fit its type, or the version lacks a field that has a
+/// value and is not ignorable.
 pub fn encode(table: &'static MessageTable, version: i16, json: &Value) -> Result<Bytes, JsonError> {
     if !table.versions.contains(version) {
         let problem = format!("{} has no version {version}, only {}", table.name, table.versions);
@@ -48,7 +48,7 @@ struct Encoder {
     path: String,
 }
 
-/// How a value is written.
+/// How a value is encoded.
 #[derive(Clone, Copy)]
 struct Encoding {
     compact: bool,
@@ -69,7 +69,7 @@ impl Encoder {
         outcome.map_err(|why| self.error(why.problem().to_string()))
     }
 
-    /// Runs `work` one step further in.
+    /// Runs `work` with a longer path.
     fn at<T>(&mut self, step: &str, work: impl FnOnce(&mut Encoder) -> EncodeResult<T>) -> EncodeResult<T> {
         let length = self.path.len();
         if length > 0 && !step.starts_with('[') {
@@ -124,7 +124,7 @@ impl Encoder {
         }
     }
 
-    /// The bytes of a tagged field, unless it is at its default.
+    /// The bytes of a tagged field; none if it has its default.
     fn tagged(
         &mut self,
         field: &'static FieldTable,
@@ -163,7 +163,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// The tagged fields that the schema must not know, in any version: readers would take them for its own.
+    /// The unknown tagged fields. A tag that the schema knows in any version is an error, because decoders would read
+    /// it as the known field.
     fn unknown(&mut self, table: &StructTable, list: &Value) -> EncodeResult<Vec<(u32, Bytes)>> {
         self.at(UNKNOWN_TAGS, |inner| {
             let Value::Array(list) = list else { return Err(inner.expected("a list of tags", list)) };
@@ -333,7 +334,7 @@ fn default_value(field: &FieldTable) -> Value {
     }
 }
 
-/// Whether a value is the field's default; a struct's is that of each of its fields.
+/// Whether a value is the field's default. The default of a struct has the default of each field.
 pub(super) fn is_default(field: &FieldTable, json: &Value) -> bool {
     match (field.default, field.ty, json) {
         (Default::Empty, Type::Struct(table), Value::Object(object)) => {

@@ -1,4 +1,4 @@
-//! Whole frames as JSON: the header's fields, and the message under `body`.
+//! Whole frames as JSON: the fields of the header, and the message in `body`.
 
 use super::decode::Options;
 use super::encode::JsonError;
@@ -8,13 +8,14 @@ use ottla_wire::tables::{Direction, TableSet};
 use ottla_wire::{ApiInfo, ApiKey, At, DecodeError, DecodeProblem, Reader, Writer};
 use serde_json::{Value, json};
 
-/// The bytes of the size in front of a frame.
+/// The length of the size field in bytes.
 const SIZE: usize = 4;
 
-/// Reads a request frame, its size included: `apiKey`, `api`, `version`, `correlationId`, `clientId`, and `body`.
+/// Decodes a request frame, including its size field: `apiKey`, `api`, `version`, `correlationId`, `clientId`, and
+/// `body`.
 ///
 /// # Errors
-/// The bytes are not such a frame, or are more than it.
+/// The bytes are not exactly one valid frame.
 pub fn decode_request(set: &TableSet, frame: &Bytes, options: Options) -> Result<Value, DecodeError> {
     let at = |field| At("RequestHeader", field);
     let mut r = Reader::new(frame.clone());
@@ -36,11 +37,11 @@ pub fn decode_request(set: &TableSet, frame: &Bytes, options: Options) -> Result
     finish(&mut r, json, (info, Direction::Request, version), (header >= 2, options))
 }
 
-/// Reads the response to a request of that API and version, its size included: `apiKey`, `api`, `version`, `correlationId`, and
-/// `body`.
+/// Decodes the response frame to a request of that API and version, including its size field: `apiKey`, `api`,
+/// `version`, `correlationId`, and `body`.
 ///
 /// # Errors
-/// The bytes are not such a frame, or are more than it.
+/// The bytes are not exactly one valid frame.
 pub fn decode_response(
     info: &ApiInfo,
     version: i16,
@@ -94,7 +95,7 @@ fn tag((tag, data): (u32, &Bytes)) -> Value {
     json!({ "tag": tag, "data": base64::engine::general_purpose::STANDARD.encode(data) })
 }
 
-/// Writes a request frame, size and header included. `json` is the message.
+/// Encodes a request frame with size field and header. `json` is the message.
 ///
 /// # Errors
 /// As [`encode`].
@@ -125,7 +126,7 @@ pub fn encode_request(
     framed(&w.into_bytes(), &body)
 }
 
-/// Writes the frame of a response, size and header included. `json` is the message.
+/// Encodes a response frame with size field and header. `json` is the message.
 ///
 /// # Errors
 /// As [`encode`].

@@ -1,4 +1,4 @@
-//! The list of APIs, and the dispatch that tests use.
+//! Generates the list of APIs, and the dispatch that tests use.
 
 use super::{names, push_line, range};
 use crate::model::Kind;
@@ -15,7 +15,7 @@ pub(crate) fn emit(out: &mut String, messages: &[Message]) {
         push_line!(out, "pub const {}: ApiKey = ApiKey({key});", names::screaming_snake(api));
     }
     push_line!(out, "}}");
-    push_line!(out, "/// Every API there is or was, by ascending number.");
+    push_line!(out, "/// Every API of the schemas, removed ones included, by ascending number.");
     push_line!(out, "pub static API_TABLE: &[ApiInfo] = &[");
     for (key, request) in &requests {
         let api = names::api(&request.name);

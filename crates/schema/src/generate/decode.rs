@@ -1,4 +1,5 @@
-//! Frame to struct: each field is read into its place in a struct of defaults, see the wire crate's `input` for why.
+//! Generates decoding functions. Each field is decoded in place into a struct of defaults; the wire crate's `input`
+//! says why.
 
 use super::{FieldSite, VersionTest, has_word, is_number, parameter, push_line, scalar};
 use crate::model::{FieldType, Versions};
@@ -25,7 +26,7 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
         }
     }
     let body = flex_line(&flex, &body) + &body + "Ok(())\n";
-    push_line!(out, "/// Reads into `self`, which holds the defaults.");
+    push_line!(out, "/// Decodes into `self`, which must have the default values.");
     push_line!(
         out,
         "pub(crate) fn read(&mut self, r: &mut Input<'_>, {}: i16) -> Result<(), DecodeError> {{",
@@ -34,7 +35,7 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
     push_line!(out, "{body}}}");
 }
 
-/// The local that says whether the version is flexible, where it is used and depends on the version.
+/// The definition of the local variable `flex`, if the body uses it and it depends on the version.
 pub(crate) fn flex_line(flex: &VersionTest, body: &str) -> String {
     match flex {
         VersionTest::When(test) if has_word(body, "flex") => format!("let flex = {test};\n"),
@@ -42,7 +43,7 @@ pub(crate) fn flex_line(flex: &VersionTest, body: &str) -> String {
     }
 }
 
-/// Reads the field in its place. In versions that lack it, it keeps its default.
+/// Generates the code of a field that is encoded in place. In versions that lack the field, it keeps its default.
 fn place(body: &mut String, site: &FieldSite<'_>) {
     match VersionTest::of(site.member.plain(), site.item.versions) {
         VersionTest::Always => push_line!(body, "{}", read(site, site.item.versions, false)),
@@ -53,7 +54,7 @@ fn place(body: &mut String, site: &FieldSite<'_>) {
     }
 }
 
-/// The statements that read the field, given that the version is one of `inside`.
+/// The statements that decode the field, given that the version is in `inside`.
 fn read(site: &FieldSite<'_>, inside: Versions, tagged: bool) -> String {
     match VersionTest::of(site.member.nullable, inside) {
         VersionTest::Always => read_nullable(site, tagged),
@@ -86,7 +87,7 @@ fn read_value(site: &FieldSite<'_>, tagged: bool) -> String {
     }
 }
 
-/// The statement that reads into a place: an expression for a mutable reference.
+/// The statement that decodes into `place`, an expression for a mutable reference.
 fn read_with(site: &FieldSite<'_>, place: &str, suffix: &str, tagged: bool) -> String {
     let at = site.at();
     let flex = site.flex_text(tagged);
@@ -107,7 +108,7 @@ fn read_with(site: &FieldSite<'_>, place: &str, suffix: &str, tagged: bool) -> S
     }
 }
 
-/// Whether the type is read into its place rather than returned.
+/// Whether values of the type are decoded in place rather than returned.
 fn takes_place(ty: &FieldType) -> bool {
     takes_length(ty) || matches!(ty, FieldType::Array(_))
 }
@@ -123,7 +124,7 @@ fn known_tags(tagged: &[&FieldSite<'_>], whole: &str) -> String {
     push_line!(out, "match tag {{");
     for site in tagged {
         let Some(tag) = site.member.tag else { continue };
-        // A known tag in a version that does not have it is an error, as in Kafka; it is refused in the last arm.
+        // A known tag in a version that does not have it is an error, as in Kafka; the arm without a guard refuses it.
         let guard = match VersionTest::of(site.member.tagged, site.item.versions.and(site.message.flexible)) {
             VersionTest::When(test) => format!(" if {test}"),
             _ => String::new(),

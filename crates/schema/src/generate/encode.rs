@@ -1,4 +1,4 @@
-//! Struct to frame.
+//! Generates encoding functions.
 
 use super::decode::{flex_line, takes_length};
 use super::{FieldSite, VersionTest, is_number, parameter, push_line, scalar};
@@ -29,7 +29,7 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
     push_line!(out, "{body}}}");
 }
 
-/// Writes the field in its place, and refuses values that the version has no room for.
+/// Generates the code of a field that is encoded in place, and the error for a value in a version that lacks the field.
 fn place(body: &mut String, site: &FieldSite<'_>) {
     let member = site.member;
     match VersionTest::of(member.plain(), site.item.versions) {
@@ -55,7 +55,7 @@ fn place(body: &mut String, site: &FieldSite<'_>) {
     push_line!(body, "if {absent}{} {{ return Err(w.absent(version, {})); }}", site.not_default(), site.at());
 }
 
-/// The statements that write the field, given that the version is one of `inside`.
+/// The statements that encode the field, given that the version is in `inside`.
 fn write(site: &FieldSite<'_>, inside: Versions, tagged: bool) -> String {
     let field = site.field();
     let at = site.at();
@@ -111,7 +111,8 @@ fn write_value(site: &FieldSite<'_>, value: &str, tagged: bool) -> String {
     }
 }
 
-/// The tagged fields of a flexible version: known ones that differ from their default, merged with the unknown ones.
+/// The tagged fields of a flexible version: known fields that differ from their default, merged with the unknown
+/// fields.
 fn tag_section(sites: &[FieldSite<'_>], whole: &str) -> String {
     let mut tagged: Vec<_> = sites.iter().filter(|site| !site.member.tagged.is_empty()).collect();
     tagged.sort_by_key(|site| site.member.tag);
@@ -140,7 +141,7 @@ fn tag_section(sites: &[FieldSite<'_>], whole: &str) -> String {
             "let mark = w.begin_tag({tag}); {} w.end_tag(mark, {whole})?; }}",
             write(site, site.member.tagged, true)
         );
-        // In versions without the field too: reading refuses its tag there.
+        // This includes versions without the field, because decoding refuses its tag there.
         push_line!(out, "w.reserve_tag(&mut unknown, {tag}, {whole})?;");
     }
     push_line!(out, "w.unknown_rest(&mut unknown, {whole})?;");

@@ -1,11 +1,11 @@
-//! The error codes in a response, for whoever counts them.
+//! Generates the visitor of the error codes in a response.
 
 use super::{FieldSite, has_word, push_line};
 use crate::model::{FieldType, Kind};
 use crate::resolve::{Message, Struct};
 use std::collections::BTreeSet;
 
-/// Adds the walk over a struct's error codes, if it has any, inside or below.
+/// Generates the visitor of a struct, if the struct or one below it has an error code.
 pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
     if message.kind == Kind::Response && structs_with_errors(message).contains(item.name.as_str()) {
         push_line!(
@@ -16,7 +16,7 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct) {
     }
 }
 
-/// The method of the trait of responses.
+/// The method `error_codes` of the trait `Response`.
 pub(crate) fn root(message: &Message) -> String {
     let name = &message.name;
     let body =
@@ -54,7 +54,7 @@ fn is_error(name: &str) -> bool {
     name.ends_with("ErrorCode")
 }
 
-/// The structs of a message that have an error code in them or below.
+/// The structs of a message that have an error code, or contain a struct that has one.
 fn structs_with_errors(message: &Message) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     loop {

@@ -1,4 +1,4 @@
-//! From the names of the schema language to Rust's.
+//! Rust names for the names of the schema language.
 
 /// `TopicData` to `topic_data`, `V3AndBelowTransactionalId` to `v3_and_below_transactional_id`.
 pub(crate) fn snake(name: &str) -> String {
@@ -21,7 +21,7 @@ pub(crate) fn screaming_snake(name: &str) -> String {
     snake(name).to_ascii_uppercase()
 }
 
-/// The name of a struct field: snake case, raw where it is a keyword.
+/// The name of a struct field: snake case, as a raw identifier if it is a keyword.
 pub(crate) fn field(name: &str) -> String {
     const KEYWORDS: [&str; 12] =
         ["type", "match", "move", "mod", "ref", "in", "as", "for", "loop", "use", "where", "self"];

@@ -1,4 +1,4 @@
-//! The structs themselves, their defaults, and the traits of root structs.
+//! Generates the structs, their defaults, and the trait implementations of root structs.
 
 use super::{FieldSite, base_type, errors, kind, names, push_line, range};
 use crate::about::Glossary;
@@ -17,7 +17,7 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct, glossary:
         push_line!(out, "#[doc = {:?}]", field_doc(site, glossary));
         push_line!(out, "pub {}: {ty},", site.field());
     }
-    push_line!(out, "/// Tagged fields that the schema does not know, kept as they came.");
+    push_line!(out, "/// Tagged fields that the schema does not know, in their encoding.");
     push_line!(out, "pub unknown_tags: Tags,");
     push_line!(out, "}}");
     if !derived {
@@ -29,7 +29,7 @@ pub(crate) fn emit(out: &mut String, message: &Message, item: &Struct, glossary:
     }
 }
 
-/// Whether the schema's default is what Rust would derive.
+/// Whether the schema's default is the derived default of the Rust type.
 fn is_plain_default(site: &FieldSite<'_>) -> bool {
     match &site.member.default {
         Default::Null => true,
@@ -86,7 +86,8 @@ pub(crate) fn root(out: &mut String, message: &Message) {
     push_line!(out, "const TABLE: &'static tables::MessageTable = &TABLE;");
     push_line!(out, "fn decode(r: &mut Reader, version: i16) -> Result<Self, DecodeError> {{");
     push_line!(out, "r.check_version(Self::VERSIONS, version, &At({name:?}, \"\"))?;");
-    // One value that is read into and returned: another way round it would be copied.
+    // The message is decoded inside the `Result` that is returned, because building the `Result` afterwards would copy
+    // it.
     push_line!(out, "let mut message = Ok(Self::default());");
     push_line!(
         out,

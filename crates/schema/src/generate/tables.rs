@@ -1,4 +1,4 @@
-//! The static tables that describe a message.
+//! Generates the static tables that describe a message.
 
 use super::{kind, names, push_line, range};
 use crate::about::Glossary;
@@ -11,7 +11,7 @@ pub(crate) fn emit(out: &mut String, message: &Message, glossary: &Glossary) {
     }
     let about = glossary.message(&message.name).unwrap_or("");
     let key = message.api_key.map_or("None".to_owned(), |key| format!("Some(ApiKey({key}))"));
-    push_line!(out, "/// What the schema says about the message.");
+    push_line!(out, "/// The table of the message.");
     push_line!(
         out,
         "pub static TABLE: tables::MessageTable = tables::MessageTable {{ name: {:?}, about: {about:?},",

@@ -23,7 +23,7 @@ pub struct NewRecord<'a> {
 pub struct BatchBuilder {
     compression: Compression,
     header: BatchHeader,
-    /// Room for the header, then the records uncompressed.
+    /// Space for the header, then the uncompressed records.
     bytes: Vec<u8>,
 }
 
@@ -125,7 +125,7 @@ impl BatchBuilder {
     /// Makes the batch: compresses the records, and fills in header, length and checksum.
     ///
     /// # Errors
-    /// It is too large for the length field, or the codec refuses.
+    /// The batch is too large for the length field, or compression fails.
     pub fn build(mut self) -> Result<Bytes, BatchError> {
         if self.compression != Compression::None {
             let compressed = compress(self.compression, self.bytes.get(HEADER_SIZE..).unwrap_or_default())?;
@@ -140,7 +140,7 @@ impl BatchBuilder {
     }
 }
 
-/// Appends a record with the deltas it has.
+/// Appends a record with unchanged deltas.
 pub(super) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
     let (timestamp_delta, offset_delta) = (record.timestamp_delta, i64::from(record.offset_delta));
     let key_value = nullable_size(record.key) + nullable_size(record.value);

@@ -1,4 +1,4 @@
-//! Control batches: what ends a transaction in a partition.
+//! Control batches: the markers that end a transaction in a partition.
 
 use super::{BatchBuilder, BatchError, NewRecord, Record};
 use crate::codec::Compression;
@@ -23,7 +23,7 @@ pub struct EndMarker {
 /// The batch of a marker (T-120): one record at `offset`, control and transactional, no sequence number.
 ///
 /// # Errors
-/// None that can happen: the batch has a fixed size.
+/// Never: the batch has a fixed size.
 pub fn control_batch(marker: &EndMarker, offset: i64, timestamp: i64) -> Result<Bytes, BatchError> {
     let mut key = [0; 4];
     let kind = if marker.commit { COMMIT } else { ABORT };
@@ -39,7 +39,7 @@ pub fn control_batch(marker: &EndMarker, offset: i64, timestamp: i64) -> Result<
     builder.build()
 }
 
-/// What a control record says. Later versions of key and value only add bytes, which are not looked at.
+/// The content of a control record. Later versions of key and value only append bytes, which are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlRecord {
     /// A transaction was committed or aborted.
@@ -49,7 +49,7 @@ pub enum ControlRecord {
         /// The epoch of the coordinator; -1 if the value is too short for it.
         coordinator_epoch: i32,
     },
-    /// Something else, by the number of its type: consumers skip it.
+    /// Another type of control record, by its number. Consumers skip it.
     Other(i16),
 }
 

@@ -1,36 +1,36 @@
-//! What can be wrong with a batch.
+//! The errors of record batches.
 
 use crate::codec::CodecError;
 
-/// Why bytes are not a batch, or not one that a broker takes.
+/// Why bytes are not a batch, or not a batch that a broker accepts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
     /// The bytes end before the batch does.
     #[error("a record batch of {needed} bytes or more, {left} are there")]
     Short {
-        /// The bytes it needs.
+        /// The bytes that the batch needs.
         needed: usize,
         /// The bytes there are.
         left: usize,
     },
-    /// Bytes behind the only batch that may be there.
+    /// Bytes after the batch where only one batch may be.
     #[error("{0} bytes after the record batch")]
     TrailingBytes(usize),
     /// A format other than 2.
     #[error("record format {0}, only 2 is known")]
     Magic(i8),
-    /// A length that leaves no room for the header.
+    /// A length that is smaller than the header.
     #[error("a batch length of {0}, at least 49 is needed")]
     Length(i32),
-    /// The bytes are not those the checksum was made of.
+    /// The checksum does not match the bytes.
     #[error("checksum {found:08x}, the batch says {stated:08x}")]
     Crc {
-        /// What the header says.
+        /// The checksum in the header.
         stated: u32,
-        /// What the bytes give.
+        /// The checksum of the bytes.
         found: u32,
     },
-    /// A codec number that is not defined.
+    /// An undefined codec number.
     #[error("compression codec {0} is not defined")]
     UnknownCodec(u8),
     /// The records cannot be decompressed.
@@ -53,12 +53,12 @@ pub enum BatchError {
     /// A producer id without a sequence number or epoch.
     #[error("a producer id with base sequence {0} or without an epoch")]
     Sequence(i32),
-    /// A record out of line.
+    /// A record with an unexpected offset delta.
     #[error("offset delta {found} where {expected} is due")]
     OffsetDelta {
-        /// The delta that is due.
+        /// The expected delta.
         expected: i32,
-        /// The one found.
+        /// The delta of the record.
         found: i32,
     },
     /// A record that cannot be read.

@@ -1,13 +1,13 @@
-//! The 61 bytes in front of the records.
+//! The header of a record batch: 61 bytes before the records.
 
 use super::BatchError;
 use crate::codec::Compression;
 use bytes::Bytes;
 
-/// The bytes before the first record.
+/// The size of the header in bytes.
 pub const HEADER_SIZE: usize = 61;
 
-/// Base offset and length, which the length does not count.
+/// The bytes of base offset and batch length, which the batch length does not count.
 const LENGTH_EXCLUDES: usize = 12;
 const MAGIC_AT: usize = 16;
 const CRC_AT: usize = 17;
@@ -55,7 +55,7 @@ impl BatchHeader {
     /// # Errors
     /// Fewer than 61 bytes, another format than 2, or a length below that of an empty batch.
     pub fn parse(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
-        // The format stands at the same place in every format, so it is looked at first.
+        // The format number is at the same position in every format, so it is checked first.
         if let Some(magic) = bytes.get(MAGIC_AT).filter(|magic| **magic != 2) {
             return Err(BatchError::Magic(*magic as i8));
         }
@@ -101,7 +101,7 @@ impl BatchHeader {
         raw
     }
 
-    /// All bytes of the batch.
+    /// The size of the whole batch in bytes.
     pub fn size(&self) -> usize {
         usize::try_from(self.batch_length).map_or(0, |length| length + LENGTH_EXCLUDES)
     }
@@ -145,7 +145,8 @@ impl BatchHeader {
         self.attributes & DELETE_HORIZON != 0
     }
 
-    /// The time from which on compaction drops the tombstones, or the marker, that this batch holds; none if it is not set yet.
+    /// The time after which compaction removes the tombstones or the marker of this batch, in milliseconds since 1970;
+    /// none if it is not set.
     pub fn delete_horizon(&self) -> Option<i64> {
         self.has_delete_horizon().then_some(self.base_timestamp)
     }
@@ -203,7 +204,7 @@ pub fn with_offset_and_epoch(batch: &Bytes, base_offset: i64, leader_epoch: i32)
     [Bytes::from(head), batch.slice(batch.len().min(MAGIC_AT)..)]
 }
 
-/// Gives every record of a batch the time of its append: sets the bit and the largest timestamp, and a new checksum.
+/// Makes the append time the timestamp of every record: sets the bit, the largest timestamp and a new checksum.
 pub fn set_log_append_time(batch: &mut [u8], now: i64) {
     let Some([high, low]) = batch.get(ATTRIBUTES_AT..ATTRIBUTES_AT + 2) else { return };
     let attributes = i16::from_be_bytes([*high, *low]) | LOG_APPEND_TIME;
@@ -213,7 +214,7 @@ pub fn set_log_append_time(batch: &mut [u8], now: i64) {
     put(batch, CRC_AT, &crc.to_be_bytes());
 }
 
-/// Lets every record of a batch keep its own time: clears the bit, sets the largest timestamp, and makes a new checksum.
+/// Makes every record use its own timestamp: clears the bit, and sets the largest timestamp and a new checksum.
 pub fn set_create_time(batch: &mut [u8], max_timestamp: i64) {
     let Some([high, low]) = batch.get(ATTRIBUTES_AT..ATTRIBUTES_AT + 2) else { return };
     let attributes = i16::from_be_bytes([*high, *low]) & !LOG_APPEND_TIME;
@@ -223,10 +224,10 @@ pub fn set_create_time(batch: &mut [u8], max_timestamp: i64) {
     put(batch, CRC_AT, &crc.to_be_bytes());
 }
 
-/// Fills in length and checksum of a batch that is complete otherwise.
+/// Sets length and checksum of a batch that is otherwise complete.
 ///
 /// # Errors
-/// It is too large for the length.
+/// The batch is too large for the length field.
 pub fn seal(batch: &mut [u8]) -> Result<(), BatchError> {
     let length = batch.len().saturating_sub(LENGTH_EXCLUDES);
     let length = i32::try_from(length).map_err(|_| BatchError::TooLarge(batch.len()))?;

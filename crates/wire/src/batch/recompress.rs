@@ -1,5 +1,5 @@
-//! A batch with the same records in another codec. Records pass through in steps, so that little is in memory beside the two
-//! compressed forms.
+//! Compresses the records of a batch with another codec. The records are streamed, so that memory holds little more
+//! than the two compressed forms.
 
 use super::{Batch, BatchError, HEADER_SIZE, header};
 use crate::codec::{self, CodecError, Compression, Level};
@@ -7,11 +7,11 @@ use bytes::Bytes;
 use std::io::{self, Read, Write};
 
 impl Batch {
-    /// The batch with its records in another codec, in at most `max` bytes. The records must have been walked before: at most
-    /// `cap` bytes of them are read.
+    /// The batch with its records in another codec, in at most `max` bytes. At most `cap` decompressed bytes are read.
+    /// Validate the records before with [`Batch::walk`].
     ///
     /// # Errors
-    /// The result is larger, or the records are not what the codec makes.
+    /// The result is larger, or the records are not data of the codec.
     pub fn recompress(
         &self,
         target: Compression,
@@ -21,7 +21,7 @@ impl Batch {
     ) -> Result<Bytes, BatchError> {
         let first = self.recompress_within(target, level, (cap, max), false);
         match &first {
-            // The zstd window may be larger than what is opened at first, as with a walk.
+            // The zstd window may be larger than the decoder's first limit, as in [`Batch::walk`].
             Err(BatchError::Codec(CodecError::Malformed { .. }))
                 if self.header().compression() == Ok(Compression::Zstd) =>
             {
@@ -59,7 +59,7 @@ impl Batch {
     }
 }
 
-/// Bytes that do not grow beyond a bound.
+/// A buffer of limited size.
 struct LimitedBuffer {
     bytes: Vec<u8>,
     max: usize,

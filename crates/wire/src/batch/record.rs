@@ -21,12 +21,13 @@ impl RecordSet {
         Ok(RecordSet { body, count: header.record_count.max(0) })
     }
 
-    /// The decompressed bytes, for sharing what a record borrows: [`Bytes::slice_ref`].
+    /// The decompressed bytes. [`Bytes::slice_ref`] makes a shared slice of a key or value that a record borrows from
+    /// them.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The records in order. After the last one the bytes must be at their end, or one more item says that they are not.
+    /// The records in order. If bytes follow the last record, one more item is the error.
     pub fn iter(&self) -> RecordIter<'_> {
         RecordIter { cursor: RecordCursor { bytes: &self.body, at: 0 }, next: 0, count: self.count }
     }
@@ -84,7 +85,7 @@ fn record<'a>(cursor: &mut RecordCursor<'a>) -> Result<Record<'a>, &'static str>
     Ok(record)
 }
 
-/// Steps over the headers, so that reading them later cannot fail.
+/// Checks the headers once, so that iterating over them cannot fail.
 fn headers<'a>(cursor: &mut RecordCursor<'a>) -> Option<Headers<'a>> {
     let count = u32::try_from(cursor.varint()?).ok()?;
     let headers = Headers { cursor: *cursor, left: count };
@@ -101,7 +102,7 @@ fn header<'a>(cursor: &mut RecordCursor<'a>) -> Option<Header<'a>> {
 /// One record.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// Not used by anything so far: 0.
+    /// Unused, 0.
     pub attributes: i8,
     /// Its timestamp less the batch's base timestamp, in milliseconds; see [`BatchHeader::timestamp`].
     pub timestamp_delta: i64,
@@ -125,7 +126,7 @@ pub struct Headers<'a> {
 /// One header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// The key. It should be UTF-8, and brokers do not look.
+    /// The key. It should be UTF-8, which brokers do not check.
     pub key: &'a [u8],
     /// The value, or null.
     pub value: Option<&'a [u8]>,

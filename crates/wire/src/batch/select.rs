@@ -1,8 +1,9 @@
-//! A batch with fewer records: what compaction leaves of it.
+//! A batch with some of its records removed, as compaction writes it.
 //!
-//! Offsets never change. The header keeps base offset, last offset delta, leader epoch, producer and sequence number, so that the
-//! batch still covers the offsets it covered; each record keeps its offset delta. New are the count, the largest timestamp of what
-//! is kept, length and checksum, and the base timestamp where a delete horizon takes its place.
+//! Offsets never change. The header keeps base offset, last offset delta, leader epoch, producer and sequence number,
+//! so that the batch still covers the offsets it covered; each record keeps its offset delta. The count, the largest
+//! timestamp of the kept records, the length and the checksum are new; so is the base timestamp if a delete horizon
+//! replaces it.
 
 use super::build::put_record;
 use super::header::DELETE_HORIZON;
@@ -10,38 +11,39 @@ use super::{Batch, BatchError, BatchHeader, HEADER_SIZE, Record, RecordSet, seal
 use crate::codec::{Compression, compress};
 use bytes::Bytes;
 
-/// Which records of a batch is_kept.
+/// The records of a batch that are kept.
 #[derive(Debug)]
 pub struct Selection {
     header: BatchHeader,
     set: RecordSet,
-    /// For each record whether it keep.
+    /// For each record, whether it is kept.
     is_kept: Vec<bool>,
     kept: usize,
     tombstones: usize,
 }
 
 impl Selection {
-    /// How many records is_kept.
+    /// The number of records that are kept.
     pub fn kept(&self) -> usize {
         self.kept
     }
 
-    /// How many of those that is_kept have no value.
+    /// The number of kept records without a value.
     pub fn tombstones(&self) -> usize {
         self.tombstones
     }
 
-    /// Whether all records is_kept.
+    /// Whether all records are kept.
     pub fn is_whole(&self) -> bool {
         self.kept == self.is_kept.len()
     }
 
-    /// The batch with the records that is_kept, compressed as before. A `horizon`, in milliseconds since 1970, becomes its delete
-    /// horizon; without one it keeps the one it has. A batch of which nothing keep is [`Batch::to_empty`].
+    /// The batch with the kept records, compressed as before. A `horizon`, in milliseconds since 1970, becomes its
+    /// delete horizon; without one, the delete horizon stays as it is. If no record is kept, this is
+    /// [`Batch::to_empty`].
     ///
     /// # Errors
-    /// The codec refuses, or the batch becomes too large for its length field.
+    /// Compression fails, or the batch becomes too large for its length field.
     pub fn build(&self, horizon: Option<i64>) -> Result<Bytes, BatchError> {
         if self.kept == 0 {
             return empty(&self.header);
@@ -81,7 +83,7 @@ impl Selection {
 }
 
 impl Batch {
-    /// Asks of every record whether it keep. At most `cap` bytes are decompressed.
+    /// Selects the records for which `keep` returns true. Decompresses at most `cap` bytes.
     ///
     /// # Errors
     /// As [`Batch::records`], or a record is malformed.
@@ -103,11 +105,11 @@ impl Batch {
         Ok(Selection { header: *self.header(), set, is_kept, kept, tombstones })
     }
 
-    /// The batch without any record, not compressed: it says which offsets it covered, and the producer's last sequence number. Its
-    /// largest timestamp keep.
+    /// The batch without records and without compression. It still covers the same offsets, and has the producer's last
+    /// sequence number and the largest timestamp.
     ///
     /// # Errors
-    /// None that can happen: the batch has a fixed size.
+    /// Never: the batch has a fixed size.
     pub fn to_empty(&self) -> Result<Bytes, BatchError> {
         empty(self.header())
     }

@@ -10,13 +10,13 @@ pub(super) fn put(out: &mut Vec<u8>, value: i64) {
     out.push(bits as u8);
 }
 
-/// The bytes that [`put`] takes.
+/// The number of bytes that [`put`] appends.
 pub(super) fn size(value: i64) -> usize {
     let bits = ((value << 1) ^ (value >> 63)) as u64;
     (64 - (bits | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-/// Bytes being read from the front.
+/// A position in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordCursor<'a> {
     pub(super) bytes: &'a [u8],
@@ -24,7 +24,7 @@ pub(super) struct RecordCursor<'a> {
 }
 
 impl<'a> RecordCursor<'a> {
-    /// A number of at most 32 bits; `None` if it does not end in time or does not fit.
+    /// A number of at most 32 bits; `None` if it has too many bytes or is too large.
     #[inline]
     pub(super) fn varint(&mut self) -> Option<i32> {
         match self.bytes.get(self.at) {
@@ -73,7 +73,7 @@ impl<'a> RecordCursor<'a> {
         Some(taken)
     }
 
-    /// Bytes behind their length; the outer `None` is malformed, the inner one null.
+    /// Bytes after their length. The outer `None` is malformed, the inner one null.
     #[inline]
     #[expect(clippy::option_option, reason = "null and malformed are different answers")]
     pub(super) fn nullable(&mut self) -> Option<Option<&'a [u8]>> {

@@ -1,16 +1,18 @@
-//! The records of a batch one after the other, decompressed bit by bit: however large a batch becomes, little is in memory.
+//! Visits the records of a batch while it is decompressed as a stream, so that memory does not grow with the
+//! decompressed size.
 
 use super::varint::RecordCursor;
 use super::{Batch, BatchError, HEADER_SIZE};
 use crate::codec::{self, CodecError, Compression};
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Decompressed bytes that are in memory at a time, beside what the codec needs.
+/// The size of the buffer of decompressed bytes.
 const STEP: usize = 16 << 10;
-/// Bytes that may come out of a zstd frame whose window is larger than 8 MiB: the window is in memory.
+/// The most decompressed bytes of a zstd frame whose window is larger than 8 MiB, because zstd holds the window in
+/// memory.
 const LARGE_WINDOW_CAP: usize = 8 << 20;
 
-/// What a walk shows of a record.
+/// The facts about a record that [`Batch::walk`] passes to its visitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordSummary {
     /// Its timestamp less the batch's base timestamp, in milliseconds.
@@ -22,11 +24,11 @@ pub struct RecordSummary {
 }
 
 impl Batch {
-    /// Walks the records, at most `cap` bytes of them when decompressed, as long as `see` says so. If it does to the end, there
-    /// are as many as the header says, and nothing after them.
+    /// Calls `see` for each record until it returns false. Decompresses at most `cap` bytes. If `see` never returns
+    /// false, the number of records is the count of the header, and nothing follows them.
     ///
     /// # Errors
-    /// As those of [`Batch::records`] and of its records.
+    /// The errors of [`Batch::records`] and of its records.
     pub fn walk(&self, cap: usize, see: &mut dyn FnMut(RecordSummary) -> bool) -> Result<(), BatchError> {
         let codec = self.header().compression()?;
         if codec == Compression::None {
@@ -42,7 +44,7 @@ impl Batch {
         if codec != Compression::Zstd || !window {
             return first;
         }
-        // A later frame may be the one with the large window: what was shown is not shown twice.
+        // A later zstd frame may be the one with the large window. Records that were visited are not visited again.
         let mut seen = 0;
         let mut once = |summary| {
             seen += 1;
@@ -101,16 +103,16 @@ impl Batch {
     }
 }
 
-/// Decompressed bytes as they come.
+/// A stream of decompressed bytes.
 struct Stream<R> {
     from: BufReader<R>,
     /// Bytes read.
     at: usize,
-    /// Where the record ends that is being read.
+    /// The end of the current record.
     end: usize,
 }
 
-/// What is read, or none if it is malformed or does not fit.
+/// A value, or none if it is malformed or does not fit.
 type Step<T> = io::Result<Option<T>>;
 
 impl<R: Read> Stream<R> {
@@ -126,7 +128,7 @@ impl<R: Read> Stream<R> {
         Ok(byte)
     }
 
-    /// Passes over so many bytes; false if there are not as many.
+    /// Skips `count` bytes; false if there are fewer.
     fn skip(&mut self, mut count: usize) -> io::Result<bool> {
         if count > self.end - self.at {
             return Ok(false);
@@ -164,7 +166,7 @@ impl<R: Read> Stream<R> {
         Ok(number.and_then(|number| i32::try_from(number).ok()))
     }
 
-    /// Passes over bytes behind their length; whether they are there or null.
+    /// Skips a bytes field; false if it is null.
     fn field(&mut self) -> Step<bool> {
         match self.int()? {
             None => Ok(None),
@@ -176,7 +178,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Passes over the next record; the inner error says what is wrong with it.
+    /// Skips the next record. The inner error says what is wrong with it.
     fn record(&mut self) -> io::Result<Result<RecordSummary, &'static str>> {
         self.end = usize::MAX;
         let Some(length) = self.int()? else { return Ok(Err("its length is malformed")) };

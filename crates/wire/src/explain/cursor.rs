@@ -1,9 +1,9 @@
-//! Bytes being read from the front, with problems as values.
+//! A position in a buffer, whose read errors are values.
 
 use super::{Note, Problem};
 use bytes::Bytes;
 
-/// A stretch of a source.
+/// A range of a source that is being read.
 #[derive(Clone, Debug)]
 pub(super) struct SourceCursor {
     pub(super) source: u16,
@@ -24,7 +24,7 @@ impl SourceCursor {
         self.end - self.at
     }
 
-    /// The next `length` bytes as a stretch of their own, stepped over here.
+    /// The next `length` bytes as a cursor of their own; this cursor skips them.
     pub(super) fn split(&mut self, length: usize) -> ReadResult<SourceCursor> {
         let from = self.at;
         self.take(length)?;
@@ -83,7 +83,7 @@ impl SourceCursor {
         self.array().map(f64::from_be_bytes)
     }
 
-    /// An unsigned number of at most five bytes, and whether it takes more of them than it needs.
+    /// An unsigned number of at most five bytes, and a note if it takes more bytes than it needs.
     pub(super) fn uvarint(&mut self) -> ReadResult<(u32, Option<Note>)> {
         let (bits, note) = self.seven_bit_groups(5)?;
         u32::try_from(bits).map(|value| (value, note)).map_err(|_| Problem::Varint { most: 5 })

@@ -1,4 +1,4 @@
-//! Text that a client chose, made harmless for a terminal, a log line or a page.
+//! Escapes text that a client chose, for terminals, log lines and pages.
 
 use std::borrow::Cow;
 

@@ -1,11 +1,11 @@
-//! Bytes that hold a message of their own.
+//! Bytes fields and records that contain another message.
 
 use super::cursor::SourceCursor;
 use super::walk::{Step, Walk};
 use super::{Kind, Region, Value};
 use crate::tables::{FieldTable, MessageKind, MessageTable};
 
-/// What the key of a record says about its value.
+/// The format of a record's value, which its key determines.
 #[derive(Clone, Copy)]
 pub(super) enum ValueFormat {
     Plain,
@@ -18,7 +18,7 @@ const TRANSACTIONS: &str = "__transaction_state";
 const SHARES: &str = "__share_group_state";
 
 impl<'o> Walk<'o> {
-    /// Runs `read` one level below a node that stands already, and counts what it adds as that node's.
+    /// Runs `read` one level below an existing node. The nodes that it adds become children of that node.
     pub(super) fn with_children(&mut self, id: usize, read: impl FnOnce(&mut Walk<'o>)) {
         self.change_depth(1);
         read(self);
@@ -27,7 +27,7 @@ impl<'o> Walk<'o> {
         self.edit(id, |node| node.end = end);
     }
 
-    /// The bytes of a field of a group message: a subscription or an assignment, if they are exactly one.
+    /// The bytes of a field of a group message, if they are exactly one subscription or assignment.
     pub(super) fn nested(&mut self, cur: &mut SourceCursor, id: usize, field: &'static FieldTable) {
         let name = match (self.message, field.name) {
             ("JoinGroupRequest" | "JoinGroupResponse", "Metadata") => "ConsumerProtocolSubscription",
@@ -43,14 +43,15 @@ impl<'o> Walk<'o> {
         let (nodes, faults) = (self.out.nodes.len(), self.out.faults.len());
         self.with_children(id, |walk| walk.versioned(cur, table));
         if self.out.faults.len() > faults {
-            // Other protocols put other things there, and nobody says which: bytes they stay.
+            // Other protocols have other content in this field, and the message does not say which. So the field stays
+            // bytes.
             self.out.faults.truncate(faults);
             self.out.nodes.truncate(nodes);
             self.edit(id, |node| node.end = nodes as u32);
         }
     }
 
-    /// A message with its version in front.
+    /// A message after its version.
     fn versioned(&mut self, cur: &mut SourceCursor, table: &'static MessageTable) {
         let message = std::mem::replace(&mut self.message, table.name);
         let id = self.open(cur, table.name, Kind::Blank);
@@ -70,7 +71,7 @@ impl<'o> Walk<'o> {
         self.message = message;
     }
 
-    /// Opens the key of a record that was just read.
+    /// Explains the key of a record that was just read.
     pub(super) fn open_key(
         &mut self,
         cur: &SourceCursor,
@@ -124,7 +125,7 @@ impl<'o> Walk<'o> {
         value.and_then(|name| self.set.message(&name)).map_or(ValueFormat::Plain, ValueFormat::Internal)
     }
 
-    /// Opens the value of a record that was just read.
+    /// Explains the value of a record that was just read.
     pub(super) fn open_value(&mut self, cur: &SourceCursor, length: Option<usize>, form: ValueFormat) {
         let Some(mut inner) = self.content(cur, length) else { return };
         let id = self.out.nodes.len().saturating_sub(1);
@@ -143,7 +144,7 @@ impl<'o> Walk<'o> {
                 self.number(cur, ("version", "int16", "version of the value"), SourceCursor::i16)?;
                 let about = "epoch of the coordinator that ended the transaction";
                 self.number(cur, ("coordinator_epoch", "int32", about), SourceCursor::i32)?;
-                // A later version may say more.
+                // A later version may have more fields.
                 self.undecoded(cur);
                 return Ok(());
             }
@@ -163,7 +164,7 @@ impl<'o> Walk<'o> {
         }
     }
 
-    /// The content of the node made last, as a stretch of its own, if there is any and nodes are still made.
+    /// The content of the last node as a cursor of its own; none if it is empty or nodes are left out.
     fn content(&mut self, cur: &SourceCursor, length: Option<usize>) -> Option<SourceCursor> {
         let length = length.filter(|length| *length > 0 && self.options.nested && !self.out.cut)?;
         let mut inner = cur.clone();

@@ -1,14 +1,14 @@
-//! What a frame comes apart into.
+//! The tree of a frame: nodes, values, notes and faults.
 
 use crate::ApiKey;
 use crate::tables::Type;
 use bytes::Bytes;
 use std::fmt;
 
-/// The kind of place a byte stands in; one colour each.
+/// The part of a frame that a byte belongs to. Each part has a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
-    /// The size in front.
+    /// The size field.
     Frame,
     /// The header of the request or response.
     Header,
@@ -40,7 +40,7 @@ impl Region {
     }
 }
 
-/// What the type column says.
+/// The type of a node, as the type column shows it.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Nothing.
@@ -49,7 +49,7 @@ pub enum Kind {
     Message(i16),
     /// The version of a header or a batch: `v2`.
     Version(i16),
-    /// A type of the wire that no schema names, or the name of a struct.
+    /// A wire type without a schema field, or the name of a struct.
     Word(&'static str),
     /// The type of a field.
     Field(Type),
@@ -67,10 +67,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How a length is written in front of what it measures.
+/// The encoding of a length in front of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefix {
-    /// A varint of the length and one more; 0 for null.
+    /// An unsigned varint of length + 1; 0 for null.
     Compact,
     /// Two bytes; -1 for null.
     Int16,
@@ -78,52 +78,52 @@ pub enum Prefix {
     Int32,
     /// A zigzag varint, in records; -1 for null.
     Varint,
-    /// One byte that says whether a struct is there.
+    /// One byte: whether a struct is present.
     Marker,
-    /// None: the content fills what is around it.
+    /// No length: the content fills its parent.
     Rest,
 }
 
-/// What a node's bytes say.
+/// The value of a node's bytes.
 ///
-/// The content of texts and bytes is the end of the node's own bytes: `length` of them.
+/// The content of texts and bytes is the last `length` bytes of the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing of its own: the children say it.
+    /// No value of its own; the children have the values.
     None,
     /// The fields are the children.
     Struct,
     /// Null.
     Null(Prefix),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A floating point number.
     Float(f64),
-    /// Sixteen bytes, the node's own.
+    /// A uuid: the sixteen bytes of the node.
     Uuid,
     /// A string.
     Text {
         /// The bytes of its content.
         length: u32,
-        /// How the length is written.
+        /// The encoding of the length.
         prefix: Prefix,
     },
-    /// Bytes; opened in the children if there are some.
+    /// Bytes. The children explain the content, if there are any.
     Bytes {
-        /// How many.
+        /// The number of bytes.
         length: u32,
-        /// How the length is written.
+        /// The encoding of the length.
         prefix: Prefix,
     },
-    /// An array of so many elements; the first child is its length.
+    /// An array with this many elements. Its first child is the length.
     Elements(u32),
-    /// The count in front of an array: the number as it is written.
+    /// The count in front of an array, as it is encoded.
     Count {
         /// The number on the wire.
         written: u32,
-        /// How it is written.
+        /// Its encoding.
         prefix: Prefix,
     },
     /// The number of an API.
@@ -136,40 +136,40 @@ pub enum Value {
     Crc(u32),
     /// Codec and flags of a batch or old message.
     Attributes(i16),
-    /// What a control record says.
+    /// The type of a control record.
     Control(i16),
-    /// Compressed bytes and what came out of them, which is another source.
+    /// Compressed bytes. The decompressed bytes are another source.
     Compressed {
-        /// The compressed bytes.
+        /// The number of compressed bytes.
         from: u32,
-        /// The bytes that came out.
+        /// The number of decompressed bytes.
         to: u32,
     },
 }
 
-/// Something worth knowing about a node that is no fault.
+/// A remark about a node that is not a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// A variable-length number takes more bytes than it needs.
     Overlong,
-    /// A truth value that is neither 0 nor 1.
+    /// A boolean that is neither 0 nor 1.
     NotZeroOrOne,
     /// A string that is not UTF-8.
     NotUtf8,
     /// A tag that the schema does not know.
     UnknownTag,
-    /// A tag that does not come after the one before it.
+    /// A tag that is not greater than the one before it.
     TagOrder,
     /// A presence marker other than 1 and -1.
     Marker,
-    /// The checksum is not that of the bytes.
+    /// The checksum does not match the bytes.
     Crc,
-    /// The end of a record set that was cut by a size limit.
+    /// The end of a record set that a size limit truncated.
     Cut,
 }
 
 impl Note {
-    /// In words.
+    /// The note as text.
     pub fn text(self) -> &'static str {
         match self {
             Note::Overlong => "takes more bytes than it needs",
@@ -184,32 +184,32 @@ impl Note {
     }
 }
 
-/// A piece of a frame: a field, or something made of fields.
+/// A node of the tree: a field, or a group of fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
-    /// The name in the schema, or ours where no schema names it.
+    /// The name in the schema, or Ottla's own name for parts without a schema.
     pub name: &'static str,
-    /// The place in its array.
+    /// The index in its array.
     pub index: Option<u32>,
-    /// What the type column says.
+    /// The type of a node, as the type column shows it.
     pub kind: Kind,
-    /// What the bytes say.
+    /// The value of its bytes.
     pub value: Value,
-    /// What it means, or an empty text.
+    /// The meaning; may be empty.
     pub about: &'static str,
-    /// The buffer it lies in: 0 is the frame, others were decompressed.
+    /// The buffer that contains it: 0 is the frame, others are decompressed data.
     pub source: u16,
-    /// The first byte in its source.
+    /// The position of its first byte in the buffer.
     pub at: u32,
-    /// Its bytes.
+    /// The number of its bytes.
     pub size: u32,
-    /// The place it stands in.
+    /// The part of the frame that it belongs to.
     pub region: Region,
-    /// How many nodes are above it.
+    /// The number of its ancestors.
     pub depth: u8,
-    /// The node after its last descendant.
+    /// The index of the node after its last descendant.
     pub end: u32,
-    /// Something worth knowing.
+    /// A remark, if there is one.
     pub note: Option<Note>,
 }
 
@@ -265,7 +265,7 @@ pub enum Problem {
         /// The tag before it.
         before: u32,
     },
-    /// Bytes behind the end.
+    /// Bytes after the end.
     #[error("expected the end, found {0} more bytes")]
     TrailingBytes(u64),
     /// A size that does not fit the frame.
@@ -300,22 +300,22 @@ pub enum Problem {
         /// What the bytes give.
         found: u32,
     },
-    /// Compressed bytes that do not come apart.
+    /// Compressed bytes that cannot be decompressed.
     #[error("expected compressed records, found {0}")]
     Codec(String),
-    /// Structs in structs without end.
+    /// Structs nested too deeply.
     #[error("expected at most {0} structs in one another")]
     Deep(u8),
 }
 
-/// A place where the bytes are not what they should be.
+/// A position where the bytes break the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The buffer: 0 is the frame.
     pub source: u16,
-    /// The byte in it.
+    /// The position in the buffer.
     pub at: u32,
-    /// The message, or the part of a frame.
+    /// The message, or another part of a frame.
     pub message: &'static str,
     /// The field.
     pub field: &'static str,
@@ -333,20 +333,20 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the header of a frame says, as far as it could be read.
+/// The header of a frame, as far as it could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     /// The API.
     pub key: ApiKey,
     /// The version of the message.
     pub version: i16,
-    /// The number that ties a response to its request.
+    /// The number that assigns a response to its request.
     pub correlation_id: i32,
-    /// What the client calls itself, in requests; null is none.
+    /// The name that the client gave itself, in requests.
     pub client_id: Option<String>,
 }
 
-/// A frame taken apart.
+/// The explanation of a frame: its buffers, nodes and faults.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub(super) sources: Vec<Bytes>,
@@ -362,7 +362,7 @@ impl Explanation {
         &self.nodes
     }
 
-    /// The nodes right below that one, in order.
+    /// The children of a node, in order.
     pub fn children(&self, id: usize) -> impl Iterator<Item = usize> + '_ {
         let end = self.nodes.get(id).map_or(0, |node| node.end as usize);
         let mut next = id + 1;
@@ -373,7 +373,7 @@ impl Explanation {
         })
     }
 
-    /// A buffer: 0 is the frame, others hold what was decompressed, in the order in which they were met.
+    /// A buffer: 0 is the frame, others are decompressed data, in the order of the frame.
     pub fn source(&self, number: u16) -> &Bytes {
         static NOTHING: Bytes = Bytes::new();
         self.sources.get(usize::from(number)).unwrap_or(&NOTHING)
@@ -396,17 +396,17 @@ impl Explanation {
         }
     }
 
-    /// What is wrong, in the order in which it was met.
+    /// The faults, in the order in which the walk found them.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
-    /// What the header says; `None` if it could not be read, or there was none.
+    /// The header; `None` if it could not be read, or there is none.
     pub fn head(&self) -> Option<&FrameHeader> {
         self.head.as_ref()
     }
 
-    /// Whether nodes were left out because there would have been too many.
+    /// Whether nodes were left out because of the limit on nodes.
     pub fn is_cut(&self) -> bool {
         self.cut
     }

@@ -1,10 +1,11 @@
-//! Message sets of formats 0 and 1: Produce below version 3 and Fetch below version 4, no longer spoken by Kafka 4.
+//! Message sets of formats 0 and 1: Produce below version 3 and Fetch below version 4, which Kafka 4 does not support
+//! any more.
 
 use super::cursor::SourceCursor;
 use super::walk::{Step, Walk, bytes};
 use super::{Kind, Prefix, Region, Value};
 
-/// Where what the checksum covers begins.
+/// The position from which the checksum covers the entry.
 const CRC_FROM: usize = 16;
 const CODEC_BITS: i16 = 7;
 

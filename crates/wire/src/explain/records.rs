@@ -1,4 +1,4 @@
-//! Record batches and what is in them.
+//! Record batches and their records.
 
 use super::cursor::SourceCursor;
 use super::walk::{ReadResult, Step, Walk, bytes, int};
@@ -8,13 +8,13 @@ use crate::codec::{Compression, decompress};
 use bytes::Bytes;
 
 const MAGIC_AT: usize = 16;
-/// Of the base offset and the length itself.
+/// The bytes of base offset and length, which the length does not count.
 const LENGTH_EXCLUDES: u64 = 12;
 const CRC_FROM: usize = 21;
 const CODEC_BITS: i16 = 7;
 const CONTROL: i16 = 1 << 5;
 
-/// A batch, as far as its records depend on it.
+/// The values of a batch header that its records depend on.
 struct BatchContext {
     attributes: i16,
     count: i64,
@@ -46,7 +46,7 @@ impl Walk<'_> {
         self.edit(id, |node| node.end = end);
     }
 
-    /// One batch or entry. Fails when where the next one starts cannot be known.
+    /// One batch or entry. Fails if the start of the next one is unknown.
     fn batch_or_entry(&mut self, cur: &mut SourceCursor, (index, may_be_cut): (u32, bool)) -> Step {
         let left = cur.left() as u64;
         let Some(magic) = cur.rest().get(MAGIC_AT).map(|magic| *magic as i8) else {
@@ -128,7 +128,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads a source of its own below the node that was made last.
+    /// Reads another source below the last node.
     pub(super) fn read_source(
         &mut self,
         inner: &mut SourceCursor,
@@ -140,7 +140,7 @@ impl Walk<'_> {
         });
     }
 
-    /// Takes the rest of the cursor as compressed; `None` if it is empty.
+    /// Decompresses the rest of the cursor; `None` if it is empty.
     pub(super) fn decompressed(&mut self, cur: &mut SourceCursor, codec: u8) -> Step<Option<SourceCursor>> {
         let packed = cur.left();
         if packed == 0 {
@@ -175,7 +175,7 @@ impl Walk<'_> {
         }
         for index in 0..batch.count {
             if self.out.is_cut() {
-                // Nothing would be shown of what follows.
+                // No node of the following records would be kept.
                 cur.at = cur.end;
                 break;
             }
@@ -263,7 +263,7 @@ impl Walk<'_> {
         })
     }
 
-    /// A checksum; a fault, but not the end, when the bytes give another one.
+    /// A checksum. A mismatch is a fault, after which the walk continues.
     pub(super) fn crc(&mut self, cur: &mut SourceCursor, about: &'static str, found: u32) -> Step {
         let before = cur.clone();
         let stated = self.leaf(cur, ("crc", Kind::Word("uint32"), about), |cur| {

@@ -1,4 +1,4 @@
-//! The tree in words: the columns of a reference page.
+//! The tree as text: the columns of a reference page.
 
 use super::{Explanation, Kind, Node, Prefix, Value};
 use crate::codec::Compression;
@@ -6,15 +6,15 @@ use crate::{ApiKey, ErrorCode, Uuid};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Abouts longer than this are cut to [`CUT_ABOUT`] characters and three dots.
+/// Longer meanings are cut to [`CUT_ABOUT`] characters and three dots.
 const MAX_ABOUT: usize = 78;
 const CUT_ABOUT: usize = 75;
-/// Characters of a text, and bytes of a blob, that are shown.
+/// The most characters of a text, and the most bytes in hex, that are shown.
 const MAX_TEXT_CHARS: usize = 100;
 const MAX_HEX_BYTES: usize = 24;
 
 impl Explanation {
-    /// The name of a node, with its place in its array: `Partitions`, `int32[3]`.
+    /// The name of a node, with its index in an array: `Partitions`, `int32[3]`.
     pub fn label(&self, id: usize) -> Cow<'static, str> {
         match self.nodes().get(id) {
             Some(Node { name, index: Some(index), .. }) => format!("{name}[{index}]").into(),
@@ -28,11 +28,11 @@ impl Explanation {
         self.nodes().get(id).map_or_else(String::new, |node| node.kind.to_string())
     }
 
-    /// What its bytes say, as a page shows it; empty if nothing.
+    /// The value as a page shows it; may be empty.
     pub fn value_text(&self, id: usize) -> String {
         let Some(node) = self.nodes().get(id) else { return String::new() };
         match node.value {
-            // Where the type says struct already, the value need not.
+            // The type column already says struct.
             Value::None => String::new(),
             Value::Struct if matches!(node.kind, Kind::Word("struct") | Kind::Version(_)) => String::new(),
             Value::Struct => "struct".to_owned(),
@@ -46,7 +46,7 @@ impl Explanation {
             }
             Value::Bytes { length, prefix } => {
                 let count = count_text(length, "byte");
-                // What is opened below need not be shown here.
+                // The children show the content.
                 let opened = node.end as usize > id + 1;
                 let content = if opened { String::new() } else { show_bytes(self.content(node)) };
                 format!("{count}{content}{}", length_text(prefix, Some(length)))
@@ -65,7 +65,7 @@ impl Explanation {
         }
     }
 
-    /// What it means, in full.
+    /// The full meaning.
     pub fn about_text(&self, id: usize) -> Cow<'static, str> {
         match self.nodes().get(id) {
             Some(Node { about: "message body", .. }) => match self.head() {
@@ -77,7 +77,7 @@ impl Explanation {
         }
     }
 
-    /// Where it is: `[0x001c, 4B]`, and with a number in front in what was decompressed: `[1:0x001c, 4B]`.
+    /// The position: `[0x001c, 4B]`, or with the number of the source for decompressed data: `[1:0x001c, 4B]`.
     pub fn position_text(&self, id: usize) -> String {
         match self.nodes().get(id) {
             Some(Node { source: 0, at, size, .. }) => format!("[0x{at:04x}, {size}B]"),
@@ -86,8 +86,7 @@ impl Explanation {
         }
     }
 
-    /// The whole tree: label, type, value, position and meaning in columns, each as wide as its widest cell and two blanks
-    /// more.
+    /// The whole tree: label, type, value, position and meaning in columns, each two blanks wider than its widest cell.
     pub fn tree(&self) -> String {
         columns(&self.rows())
     }
@@ -103,7 +102,7 @@ impl Explanation {
         rows.collect()
     }
 
-    /// What [`Explanation::rows`] shows of a node behind its label: type, value, position, and meaning.
+    /// The cells of a node after its label: type, value, position, and meaning.
     pub fn cells(&self, id: usize) -> [String; 4] {
         [self.type_text(id), self.value_cell(id), self.position_text(id), self.about_cell(id)]
     }
@@ -115,7 +114,7 @@ impl Explanation {
         }
     }
 
-    /// The meaning, cut to fit a line, or what is worth knowing instead.
+    /// The note and the meaning, cut to fit a line.
     fn about_cell(&self, id: usize) -> String {
         let note = self.nodes().get(id).and_then(|node| node.note);
         let about = self.about_text(id);
@@ -131,9 +130,9 @@ impl Explanation {
     }
 }
 
-/// What stands in front of the labels of a tree whose nodes come in preorder and lie this deep, the root at 0.
+/// The branches in front of the labels of a tree. `depths` are the depths of its nodes in preorder, 0 for the root.
 pub fn branches(depths: &[usize]) -> Vec<String> {
-    // For each depth, whether a sibling follows the node that was met there last, going backwards.
+    // For each depth, whether a sibling follows the last node at that depth. The nodes are visited backwards.
     let mut follows: Vec<bool> = Vec::new();
     let mut drawn: Vec<String> = Vec::with_capacity(depths.len());
     for depth in depths.iter().rev().copied() {
@@ -150,7 +149,7 @@ pub fn branches(depths: &[usize]) -> Vec<String> {
     drawn
 }
 
-/// Rows below each other, each column as wide as its widest cell and two blanks more; no blanks at line ends.
+/// Aligns the columns of rows: each is two blanks wider than its widest cell. Lines do not end with blanks.
 pub fn columns(rows: &[[String; 5]]) -> String {
     let mut widths = [0; 4];
     for row in rows {
@@ -186,7 +185,7 @@ fn count_text(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A string in quotes, on one line, cut when long.
+/// A string in quotes on one line; a long string is cut.
 pub fn quote(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut short: String = text.chars().take(MAX_TEXT_CHARS).collect();
@@ -196,7 +195,7 @@ pub fn quote(bytes: &[u8]) -> String {
     format!("{short:?}")
 }
 
-/// Bytes as text if they read like one, else in hex.
+/// Bytes as text if they are printable UTF-8, else in hex.
 pub fn show_bytes(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return String::new();
@@ -239,7 +238,7 @@ fn control(kind: i16) -> &'static str {
     }
 }
 
-/// Milliseconds, and as a date in UTC where they make one.
+/// Milliseconds since 1970, and the date in UTC for the years 1970 to 9999.
 pub fn format_timestamp(millis: i64) -> String {
     const DAY: i64 = 86_400_000;
     // The end of the year 9999.
@@ -252,8 +251,8 @@ pub fn format_timestamp(millis: i64) -> String {
     format!("{millis} ({year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z)")
 }
 
-/// Year, month and day of a number of days since 1970, in the Gregorian calendar. Years are counted from March, so that the
-/// day that leap years add is their last.
+/// Year, month and day of a number of days since 1970, in the Gregorian calendar. Years are counted from March, so that
+/// the leap day is their last.
 fn date(days: i64) -> (i64, i64, i64) {
     let from_march = days + 719_468;
     let era = from_march.div_euclid(146_097);

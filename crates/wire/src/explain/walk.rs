@@ -1,4 +1,4 @@
-//! The walk over the tables.
+//! The walk over a frame by the tables of its message.
 
 use super::cursor::SourceCursor;
 use super::{Explanation, Fault, FrameHeader, Kind, Node, Note, Options, Prefix, Problem, Region, Value};
@@ -7,31 +7,31 @@ use crate::tables::{Direction, FieldTable, MessageTable, StructTable, TableSet, 
 use crate::{ApiInfo, ApiKey};
 use bytes::Bytes;
 
-/// Structs in one another; no schema of Kafka's comes near.
+/// The deepest nesting of structs. Kafka's schemas nest far less.
 const MAX_DEPTH: u8 = 64;
-/// The longest string, in bytes, in both encodings.
+/// The longest string in bytes.
 const MAX_STRING_LENGTH: u64 = crate::text::MAX_STRING_LENGTH as u64;
 
-/// A fault was met and written down; whatever encloses the place and has a length of its own goes on behind it.
+/// A fault was recorded. The walk continues after the innermost enclosing part with a length of its own.
 pub(super) struct Stop;
 
 pub(super) type Step<T = ()> = Result<T, Stop>;
 
-/// Takes a request frame apart, its size included.
+/// Explains a request frame, including its size field.
 pub fn request(set: &TableSet, frame: &Bytes, options: &Options) -> Explanation {
     let mut walk = Walk::new(set, options, frame);
     walk.frame(frame, Walk::request);
     walk.finish()
 }
 
-/// Takes the response to a request of that API and version apart, its size included.
+/// Explains the response frame to a request of that API and version, including its size field.
 pub fn response(set: &TableSet, key: ApiKey, version: i16, frame: &Bytes, options: &Options) -> Explanation {
     let mut walk = Walk::new(set, options, frame);
     walk.frame(frame, |walk, cur| walk.response(cur, key, version));
     walk.finish()
 }
 
-/// Takes a message without size and header apart.
+/// Explains a message without size field and header.
 pub fn message(table: &'static MessageTable, version: i16, bytes: &Bytes, options: &Options) -> Explanation {
     let mut walk = Walk::new(TableSet::built_in(), options, bytes);
     let mut cur = SourceCursor::new(0, bytes.clone());
@@ -41,7 +41,7 @@ pub fn message(table: &'static MessageTable, version: i16, bytes: &Bytes, option
     walk.finish()
 }
 
-/// Takes record batches apart, one behind the other.
+/// Explains consecutive record batches.
 pub fn records(bytes: &Bytes, options: &Options) -> Explanation {
     let mut walk = Walk::new(TableSet::built_in(), options, bytes);
     let mut cur = SourceCursor::new(0, bytes.clone());
@@ -51,8 +51,8 @@ pub fn records(bytes: &Bytes, options: &Options) -> Explanation {
     walk.finish()
 }
 
-/// The smallest legal frame of an API and version, taken apart: what a reference page shows. `None` if there is no such
-/// version.
+/// The explanation of the smallest legal frame of an API and version, as a reference page shows it. `None` if there is
+/// no such version.
 pub fn sample(set: &TableSet, info: &ApiInfo, direction: Direction, version: i16) -> Option<Explanation> {
     let frame = smallest_frame_of(info, direction, version)?;
     let options = Options::default();
@@ -65,7 +65,7 @@ pub fn sample(set: &TableSet, info: &ApiInfo, direction: Direction, version: i16
     Some(walk.finish())
 }
 
-/// The message whose fields are being read.
+/// The message and version whose fields are being read.
 #[derive(Clone, Copy)]
 pub(super) struct MessageVersion {
     pub(super) table: &'static MessageTable,
@@ -78,7 +78,7 @@ impl MessageVersion {
     }
 }
 
-/// What the walk has gathered.
+/// The state of a walk.
 pub(super) struct Walk<'o> {
     pub(super) set: &'o TableSet,
     pub(super) options: &'o Options,
@@ -86,14 +86,14 @@ pub(super) struct Walk<'o> {
     pub(super) region: Region,
     pub(super) message: &'static str,
     depth: u8,
-    /// Nodes that are not ended yet.
+    /// The nodes that are not closed yet.
     open_nodes: Vec<usize>,
     sample: bool,
-    /// Bytes that decompression gave so far.
+    /// The number of decompressed bytes so far.
     pub(super) decompressed_bytes: usize,
-    /// The topic last named.
+    /// The last topic name in the message.
     pub(super) topic: Option<String>,
-    /// The protocol type of the group, if the message says.
+    /// The protocol type of the group, if the message contains it.
     pub(super) protocol: Option<String>,
 }
 
@@ -120,7 +120,7 @@ impl<'o> Walk<'o> {
         self.out
     }
 
-    /// Begins a node that has others below it.
+    /// Opens a node that has children.
     pub(super) fn open(&mut self, cur: &SourceCursor, name: &'static str, kind: Kind) -> usize {
         let id = self.push(cur, name, kind, Value::None);
         self.depth = self.depth.saturating_add(1);
@@ -128,7 +128,7 @@ impl<'o> Walk<'o> {
         id
     }
 
-    /// Ends it where the cursor stands.
+    /// Closes a node at the position of the cursor.
     pub(super) fn close(&mut self, id: usize, cur: &SourceCursor) {
         self.depth = self.depth.saturating_sub(1);
         self.open_nodes.pop();
@@ -143,12 +143,12 @@ impl<'o> Walk<'o> {
         }
     }
 
-    /// Moves the depth of what follows.
+    /// Changes the depth of the following nodes.
     pub(super) fn change_depth(&mut self, by: i8) {
         self.depth = self.depth.saturating_add_signed(by);
     }
 
-    /// Changes a node that has been open_nodes.
+    /// Changes an existing node.
     pub(super) fn edit(&mut self, id: usize, change: impl FnOnce(&mut Node)) {
         if let Some(node) = self.out.nodes.get_mut(id) {
             change(node);
@@ -178,7 +178,7 @@ impl<'o> Walk<'o> {
         id
     }
 
-    /// A node with nothing below it, read by `read`.
+    /// Adds a node without children. `read` reads its value.
     pub(super) fn leaf<T>(
         &mut self,
         cur: &mut SourceCursor,
@@ -205,14 +205,15 @@ impl<'o> Walk<'o> {
         }
     }
 
-    /// Writes a fault down.
+    /// Records a fault.
     pub(super) fn fault(&mut self, cur: &SourceCursor, field: &'static str, problem: Problem) -> Stop {
         let at = cur.at as u32;
         self.out.faults.push(Fault { source: cur.source, at, message: self.message, field, problem });
         Stop
     }
 
-    /// Reads everything that the cursor has. What is left, after a fault or without one, becomes a node of its own.
+    /// Reads the range of the cursor to its end. Bytes that remain, after a fault or without one, become a node of
+    /// their own.
     pub(super) fn read_all(
         &mut self,
         cur: &mut SourceCursor,
@@ -221,7 +222,7 @@ impl<'o> Walk<'o> {
         let (depth, region, message) = (self.depth, self.region, self.message);
         let open_nodes = self.open_nodes.len();
         let mut step = read(self, cur);
-        // A fault leaves the nodes around it open_nodes.
+        // After a fault the enclosing nodes are still open.
         while let Some(id) = self.open_nodes.len().checked_sub(1).filter(|last| *last >= open_nodes) {
             let id = self.open_nodes.swap_remove(id);
             self.end(id, cur);
@@ -235,7 +236,7 @@ impl<'o> Walk<'o> {
         step
     }
 
-    /// One node for all that the cursor has left.
+    /// Adds one node for the rest of the cursor.
     pub(super) fn undecoded(&mut self, cur: &mut SourceCursor) {
         let left = cur.left();
         if left > 0 {
@@ -434,7 +435,7 @@ impl<'o> Walk<'o> {
         }
     }
 
-    /// Keeps what later fields are understood by.
+    /// Keeps the values that the explanation of later fields depends on.
     fn keep_context(&mut self, field: &FieldTable, found: Option<&[u8]>) {
         let text = |found: &[u8]| String::from_utf8_lossy(found).into_owned();
         if field.entity_type == Some("topicName") {
@@ -550,7 +551,7 @@ impl<'o> Walk<'o> {
         Ok(())
     }
 
-    /// The tagged section; without a struct every tag is unknown.
+    /// The tagged section. Without a struct, every tag is unknown.
     fn tagged(
         &mut self,
         cur: &mut SourceCursor,
@@ -628,7 +629,7 @@ impl<'o> Walk<'o> {
     }
 }
 
-/// Whether the struct knows the tag, but not in this version.
+/// The problem of a tag that the struct has only in other versions.
 fn tag_of_other_version(of: Option<(MessageVersion, &'static StructTable)>, tag: u32) -> Option<Problem> {
     let (place, table) = of?;
     let known = table.fields.iter().any(|field| field.tag == Some(tag));
@@ -637,7 +638,7 @@ fn tag_of_other_version(of: Option<(MessageVersion, &'static StructTable)>, tag:
 
 pub(super) type ReadResult<T> = Result<(T, Value, Option<Note>), Problem>;
 
-/// A whole number as a leaf reads it.
+/// Reads an integer as the value of a node.
 pub(super) fn int<T: Into<i64>>(
     read: impl FnOnce(&mut SourceCursor) -> Result<T, Problem>,
 ) -> impl FnOnce(&mut SourceCursor) -> ReadResult<i64> {
@@ -663,7 +664,7 @@ fn marker(cur: &mut SourceCursor, tagged: bool) -> ReadResult<bool> {
     Ok((value >= 0, Value::Int(value.into()), note))
 }
 
-/// A length: the number of what follows or `None` for null, and the number as written.
+/// A length: the number of bytes or elements, `None` for null; and the number as it is encoded.
 fn length(
     cur: &mut SourceCursor,
     prefix: Prefix,
