@@ -1,9 +1,10 @@
 //! Measures the log against the bare calls it is made of, in one run: append until durable beside write and fdatasync.
 //!
-//! `cargo run --release -p ottla-store --example append -- FOLDER`, FOLDER on the disk to be measured.
+//! `cargo run --release -p ottla-store --example append -- FOLDER [durability]`, FOLDER on the disk to be measured. With `durability` it
+//! only compares the log with a sync for each group to one that leaves syncs to the operating system.
 
 use bytes::Bytes;
-use ottla_store::{Callbacks, DiskMedium, Log, Medium, MediumFile, Options};
+use ottla_store::{Callbacks, DiskMedium, Durability, Log, Medium, MediumFile, Options};
 use ottla_types::record::{BatchAppended, LogRecord, PartitionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -87,7 +88,17 @@ impl Pair<'_> {
     }
 }
 
+/// As `open`, with syncs left to the operating system.
+fn open_unsynced(folder: &Path) -> Outcome<(Log, mpsc::Receiver<LogPosition>)> {
+    let medium = DiskMedium::open(folder)?.through_page_cache();
+    open_on(medium, Options { durability: Durability::Os, zero_fill: false, ..Options::disk() })
+}
+
 fn open(folder: &Path) -> Outcome<(Log, mpsc::Receiver<LogPosition>)> {
+    open_on(DiskMedium::open(folder)?, Options::disk())
+}
+
+fn open_on(medium: DiskMedium, options: Options) -> Outcome<(Log, mpsc::Receiver<LogPosition>)> {
     let (sender, receiver) = mpsc::channel();
     let callbacks = Callbacks {
         on_durable: Box::new(move |position| {
@@ -95,8 +106,7 @@ fn open(folder: &Path) -> Outcome<(Log, mpsc::Receiver<LogPosition>)> {
         }),
         on_failure: Box::new(|failure| eprintln!("{failure}")),
     };
-    let medium = Arc::new(DiskMedium::open(folder)?);
-    let opened = Log::open(medium, Options::disk(), callbacks, &mut |_| {})?;
+    let opened = Log::open(Arc::new(medium), options, callbacks, &mut |_| {})?;
     Ok((opened.log, receiver))
 }
 
@@ -147,9 +157,30 @@ fn zero_filled(folder: &Path) -> Outcome<Arc<dyn MediumFile>> {
     Ok(file)
 }
 
+/// Throughput with syncs left to the operating system, by throughput with a sync for each group: in turn, the median of five.
+fn compare_durability(folder: &Path) -> Outcome<()> {
+    const SIZE: usize = 1 << 20;
+    let (mut log, durable) = open(&folder.join("log"))?;
+    let (mut unsynced, unsynced_durable) = open_unsynced(&folder.join("unsynced"))?;
+    let mut ratios = Vec::new();
+    for _ in 0..5 {
+        let synced = throughput(&mut log, &durable, SIZE, 1 << 28)?;
+        let os = throughput(&mut unsynced, &unsynced_durable, SIZE, 1 << 28)?;
+        println!("{SIZE} B: synced {synced:.0} MB/s, left to the system {os:.0} MB/s");
+        ratios.push(os / synced);
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    println!("ratio {:.2}", ratios[2]);
+    log.close()?;
+    Ok(unsynced.close()?)
+}
+
 fn main() -> Outcome<()> {
     let folder = std::env::args().nth(1).ok_or("say in which folder")?;
     let folder = Path::new(&folder);
+    if std::env::args().nth(2).is_some_and(|what| what == "durability") {
+        return compare_durability(folder);
+    }
     let file = zero_filled(&folder.join("bare"))?;
     let begun = Instant::now();
     let (mut log, durable) = open(&folder.join("log"))?;

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LOCK: &str = "lock";
+/// Writes of at least this many bytes to segments go around the page cache, even in a medium that uses it: the copy into the cache and
+/// its later write-back cost more than the wait for the disk.
+const LARGE_WRITE: usize = 256 << 10;
 
 /// A data folder, locked for this process as long as the medium or one of its files lives.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub struct DiskMedium {
     folder: PathBuf,
     /// Why files are not written with O_DIRECT, if they are not: the caller wants that, or the file system refused.
     buffered: Option<String>,
+    /// With `buffered`: large writes to segments go around the page cache all the same.
+    large_direct: bool,
     /// Whether files are opened for reading only.
     read_only: bool,
     lock: Arc<File>,
@@ -38,7 +43,13 @@ impl DiskMedium {
         take_lock(&lock, name)?;
         write_pid(&lock).map_err(OpenError::medium(&path.display().to_string(), "writing the lock file"))?;
         let buffered = open_direct(&path).err().map(|error| format!("O_DIRECT says: {error}"));
-        Ok(DiskMedium { folder: folder.to_owned(), buffered, read_only: false, lock: Arc::new(lock) })
+        Ok(DiskMedium {
+            folder: folder.to_owned(),
+            buffered,
+            large_direct: false,
+            read_only: false,
+            lock: Arc::new(lock),
+        })
     }
 
     /// Opens `folder` for reading alone, and locks it: nothing in it is changed, and no broker can start on it meanwhile.
@@ -53,21 +64,30 @@ impl DiskMedium {
         // A process that finds the folder locked reads our process id, if the lock file can be written.
         let _ = write_pid(&lock);
         let buffered = Some("it is only read".to_owned());
-        Ok(DiskMedium { folder: folder.to_owned(), buffered, read_only: true, lock: Arc::new(lock) })
+        Ok(DiskMedium {
+            folder: folder.to_owned(),
+            buffered,
+            large_direct: false,
+            read_only: true,
+            lock: Arc::new(lock),
+        })
     }
 
-    /// The same folder, written through the page cache: a write does not wait for the disk, a sync does.
+    /// The same folder, written through the page cache: a write does not wait for the disk, a sync does. Large writes to segments
+    /// still go around the cache where the file system allows that: they are faster so.
     #[must_use]
     pub fn through_page_cache(self) -> DiskMedium {
-        DiskMedium { buffered: Some("that is asked for".to_owned()), ..self }
+        let large_direct = self.buffered.is_none();
+        DiskMedium { buffered: Some("that is asked for".to_owned()), large_direct, ..self }
     }
 
     fn file(&self, name: &str, plain: File) -> Arc<dyn MediumFile> {
         // Only what is written in whole blocks gains from O_DIRECT.
         let in_blocks = ["segment-", "run-"].iter().any(|prefix| name.starts_with(prefix));
-        let wanted = self.buffered.is_none() && in_blocks;
+        let large_only = self.large_direct && name.starts_with("segment-");
+        let wanted = (self.buffered.is_none() && in_blocks) || large_only;
         let direct = wanted.then(|| open_direct(&self.folder.join(name)).ok()).flatten();
-        Arc::new(DiskFile { plain, direct, _lock: Arc::clone(&self.lock) })
+        Arc::new(DiskFile { plain, direct, large_only, _lock: Arc::clone(&self.lock) })
     }
 }
 
@@ -211,6 +231,8 @@ impl Medium for DiskMedium {
 struct DiskFile {
     plain: File,
     direct: Option<File>,
+    /// Only large writes go around the page cache.
+    large_only: bool,
     _lock: Arc<File>,
 }
 
@@ -230,14 +252,17 @@ impl DiskFile {
     }
 
     fn read_some(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        match self.handle(buf, offset).read_at(buf, offset) {
+        let handle = if self.large_only { &self.plain } else { self.handle(buf, offset) };
+        match handle.read_at(buf, offset) {
             Err(error) if Self::wants_plain(&error) => self.plain.read_at(buf, offset),
             other => other,
         }
     }
 
     fn write_some(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        match self.handle(buf, offset).write_at(buf, offset) {
+        let is_small = self.large_only && buf.len() < LARGE_WRITE;
+        let handle = if is_small { &self.plain } else { self.handle(buf, offset) };
+        match handle.write_at(buf, offset) {
             Err(error) if Self::wants_plain(&error) => self.plain.write_at(buf, offset),
             other => other,
         }
@@ -375,5 +400,23 @@ mod tests {
         medium.sync_names().unwrap();
         assert!(medium.list().unwrap().contains(&"segment-1".to_owned()));
         assert!(medium.free_space().unwrap() > 0);
+    }
+
+    #[test]
+    fn small_and_large_writes_of_a_medium_with_page_cache_are_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let medium = DiskMedium::open(folder.path()).unwrap().through_page_cache();
+        let file = medium.create("segment-1").unwrap();
+        let mut large = crate::buffer::Pool::new(0).take(LARGE_WRITE);
+        large.resize(LARGE_WRITE);
+        large.as_mut().fill(7);
+        file.write_at(&[1; 8192], 0).unwrap();
+        file.write_at(large.as_ref(), 8192).unwrap();
+        file.write_at(&[2; 4096], 8192 + LARGE_WRITE as u64).unwrap();
+        let mut back = vec![0; LARGE_WRITE + 12_288];
+        assert_eq!(file.read_at(&mut back, 0).unwrap(), back.len());
+        assert!(back[..8192].iter().all(|byte| *byte == 1));
+        assert!(back[8192..8192 + LARGE_WRITE].iter().all(|byte| *byte == 7));
+        assert!(back[8192 + LARGE_WRITE..].iter().all(|byte| *byte == 2));
     }
 }
