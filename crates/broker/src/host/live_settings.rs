@@ -8,7 +8,7 @@ use ottla_types::record::{CatalogRecord, LogRecord};
 use ottla_types::{Millis, TimestampType, TopicId};
 use ottla_wire::codec::{Compression, Level};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a topic asks of the bytes of a batch.
@@ -57,6 +57,8 @@ pub(crate) struct LiveSettings {
     now: AtomicI64,
     /// Keys without effect that were logged.
     named: Mutex<BTreeSet<&'static str>>,
+    /// Producers were forgotten before they expired, which was logged.
+    forgot_producers: AtomicBool,
 }
 
 /// The rule of topics that have nothing of their own, and the topics that differ.
@@ -75,6 +77,7 @@ impl LiveSettings {
             max_connections: AtomicUsize::new(0),
             now: AtomicI64::new(0),
             named: Mutex::default(),
+            forgot_producers: AtomicBool::new(false),
         };
         settings.read_broker(shard);
         let given = shard.catalog().given_settings().all_given().keys();
@@ -128,6 +131,16 @@ impl LiveSettings {
 
     pub(super) fn ran_at(&self, now: Millis) {
         self.now.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Producers are forgotten because there are too many: says so once.
+    pub(super) fn warn_of_forgotten_producers(&self) {
+        if !self.forgot_producers.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "there are more producers than ottla.producers.max: the least recently used are forgotten, and a batch that one \
+                 of them sends again is appended a second time"
+            );
+        }
     }
 
     fn read_broker(&self, shard: &Shard) {

@@ -243,6 +243,9 @@ impl Machine {
             }
         }
         if self.shard.deadline().is_some_and(|deadline| deadline <= now) {
+            if self.shard.forgets_producers() {
+                self.settings.warn_of_forgotten_producers();
+            }
             self.step(now, Input::Tick);
         }
         self.rewrite(now);

@@ -27,9 +27,14 @@ impl Sweeps {
 }
 
 impl Shard {
+    /// Whether there are more producers than `ottla.producers.max`, so that the next tick forgets some before they expire.
+    pub fn forgets_producers(&self) -> bool {
+        self.partitions.has_producers_over(self.catalog.settings().producers_max)
+    }
+
     /// When [`Shard::sweep`] has something to do.
     pub(crate) fn next_sweep(&self) -> Millis {
-        if self.partitions.has_producers_over(self.catalog.settings().producers_max) {
+        if self.forgets_producers() {
             return Millis(0);
         }
         let regular = self.sweeps.retention.min(self.sweeps.producers);
