@@ -1,128 +1,70 @@
-//! Masks secrets in frames before they are reported: each byte becomes `*`, so that sizes stay as they are.
-//! Secrets are SASL exchanges, salted passwords and the keys of delegation tokens.
+//! Masks secrets in frames before they are reported: each byte becomes `*`, so that sizes stay as they are. The secret fields are those
+//! that schemas/about.toml marks; [`ottla_wire::secrets`] finds them.
 
 use bytes::{Bytes, BytesMut};
-use ottla_wire::messages::{
-    AlterUserScramCredentialsRequest, CreateDelegationTokenResponse, DescribeDelegationTokenResponse,
-    ExpireDelegationTokenRequest, RenewDelegationTokenRequest, SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-};
-use ottla_wire::{ApiKey, Message, Reader, frame};
+use ottla_wire::ApiKey;
+use ottla_wire::secrets::{Secrets, has_secrets};
+use ottla_wire::tables::Direction;
+use std::ops::Range;
 
 /// Bytes of the size in front of a frame.
 const SIZE: usize = 4;
 /// Bytes of the size and of the shortest header: the correlation id, in requests also API and version.
 const SHORTEST_RESPONSE_HEAD: usize = 8;
 const SHORTEST_REQUEST_HEAD: usize = 12;
+/// Replaces each secret byte.
+const STAR: u8 = b'*';
 
-/// The request with its secrets masked; the frame itself if it has none. If a request that has secrets cannot be
-/// decoded, everything after its header is masked.
+/// The request with its secrets masked; the frame itself if its API has none. If a request that can have secrets cannot be decoded,
+/// everything after its header is masked.
 pub(crate) fn request(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
-    let secrets = match key {
-        ApiKey::SASL_AUTHENTICATE => {
-            in_request(whole, version, |m: &SaslAuthenticateRequest| vec![m.auth_bytes.clone()])
-        }
-        ApiKey::RENEW_DELEGATION_TOKEN => {
-            in_request(whole, version, |m: &RenewDelegationTokenRequest| vec![m.hmac.clone()])
-        }
-        ApiKey::EXPIRE_DELEGATION_TOKEN => {
-            in_request(whole, version, |m: &ExpireDelegationTokenRequest| vec![m.hmac.clone()])
-        }
-        ApiKey::ALTER_USER_SCRAM_CREDENTIALS => {
-            in_request(whole, version, |m: &AlterUserScramCredentialsRequest| {
-                m.upsertions.iter().flat_map(|one| [one.salt.clone(), one.salted_password.clone()]).collect()
-            })
-        }
-        // It may be a SASL token without a header.
-        _ if key.info().is_none() => None,
-        _ => return whole.clone(),
-    };
-    masked(whole, secrets, SHORTEST_REQUEST_HEAD)
+    mask_fields(key, version, Direction::Request, whole)
 }
 
 /// The response with its secrets masked, as in [`request`].
 pub(crate) fn response(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
-    let secrets = match key {
-        ApiKey::SASL_AUTHENTICATE => {
-            in_response(key, version, whole, |m: &SaslAuthenticateResponse| vec![m.auth_bytes.clone()])
-        }
-        ApiKey::CREATE_DELEGATION_TOKEN => {
-            in_response(key, version, whole, |m: &CreateDelegationTokenResponse| vec![m.hmac.clone()])
-        }
-        ApiKey::DESCRIBE_DELEGATION_TOKEN => {
-            in_response(key, version, whole, |m: &DescribeDelegationTokenResponse| {
-                m.tokens.iter().map(|one| one.hmac.clone()).collect()
-            })
-        }
-        _ if key.info().is_none() => None,
-        _ => return whole.clone(),
-    };
-    masked(whole, secrets, SHORTEST_RESPONSE_HEAD)
+    mask_fields(key, version, Direction::Response, whole)
 }
 
 /// A SASL token without a header: everything after the size is masked.
 pub(crate) fn token(whole: &Bytes) -> Bytes {
-    masked(whole, None, SIZE)
+    fill(whole, &[SIZE..whole.len()])
 }
 
-fn in_request<M: Message>(
-    whole: &Bytes,
-    version: i16,
-    secrets: impl Fn(&M) -> Vec<Bytes>,
-) -> Option<Vec<Bytes>> {
-    let (_, mut body) = frame::read_request_header(&content(whole)).ok()?;
-    read(&mut body, version, secrets)
+fn mask_fields(key: ApiKey, version: i16, direction: Direction, whole: &Bytes) -> Bytes {
+    let is_known = key.info().is_some();
+    if is_known && !has_secrets(key) {
+        return whole.clone();
+    }
+    let secrets = Secrets::find(key, version, direction, whole);
+    // A frame of an unknown API may be a SASL token without a header.
+    if is_known && secrets.undecoded.is_empty() {
+        return fill(whole, &secrets.fields);
+    }
+    let head = match direction {
+        Direction::Request => SHORTEST_REQUEST_HEAD,
+        Direction::Response => SHORTEST_RESPONSE_HEAD,
+    };
+    fill(whole, &[head..whole.len()])
 }
 
-fn in_response<M: Message>(
-    key: ApiKey,
-    version: i16,
-    whole: &Bytes,
-    secrets: impl Fn(&M) -> Vec<Bytes>,
-) -> Option<Vec<Bytes>> {
-    let (_, mut body) = frame::read_response_header(&content(whole), key, version).ok()?;
-    read(&mut body, version, secrets)
-}
-
-/// The secrets of a message; `None` if it cannot be decoded or bytes follow it.
-fn read<M: Message>(
-    body: &mut Reader,
-    version: i16,
-    secrets: impl Fn(&M) -> Vec<Bytes>,
-) -> Option<Vec<Bytes>> {
-    let message = M::decode(body, version).ok()?;
-    (body.remaining() == 0).then(|| secrets(&message))
-}
-
-fn content(whole: &Bytes) -> Bytes {
-    whole.slice(whole.len().min(SIZE)..)
-}
-
-/// Fills the secrets, which are slices of the frame, with stars; without a list, everything after the first `head`
-/// bytes.
-fn masked(whole: &Bytes, secrets: Option<Vec<Bytes>>, head: usize) -> Bytes {
+/// Fills ranges of the frame with stars.
+fn fill(whole: &Bytes, ranges: &[Range<usize>]) -> Bytes {
     let mut copy = BytesMut::from(&whole[..]);
-    match secrets {
-        None => copy.get_mut(head..).unwrap_or_default().fill(STAR),
-        Some(secrets) => {
-            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-                let from = (secret.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
-                let range = from..from.saturating_add(secret.len());
-                copy.get_mut(range).unwrap_or_default().fill(STAR);
-            }
-        }
+    for range in ranges {
+        copy.get_mut(range.clone()).unwrap_or_default().fill(STAR);
     }
     copy.freeze()
 }
 
-/// Replaces each secret byte.
-const STAR: u8 = b'*';
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ottla_wire::Text;
     use ottla_wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
+    use ottla_wire::messages::{
+        AlterUserScramCredentialsRequest, CreateDelegationTokenResponse, SaslAuthenticateRequest,
+    };
+    use ottla_wire::{Text, frame};
 
     #[test]
     fn the_bytes_of_sasl_become_stars_and_nothing_else_changes() {
@@ -170,5 +112,28 @@ mod tests {
     fn other_frames_are_not_copied() {
         let frame = Bytes::from_static(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff");
         assert_eq!(request(ApiKey::API_VERSIONS, 0, &frame).as_ptr(), frame.as_ptr());
+    }
+
+    #[test]
+    fn an_unknown_version_is_masked_whole() {
+        let sent = Bytes::from_static(b"\0\0\0\x0a\0\0\0\x07secret");
+        assert_eq!(&response(ApiKey::SASL_AUTHENTICATE, 99, &sent)[..], b"\0\0\0\x0a\0\0\0\x07******");
+        let sent = Bytes::from_static(b"\0\0\0\x10\0\x24\0\x63\0\0\0\x07\xff\xffsecret");
+        assert_eq!(
+            &request(ApiKey::SASL_AUTHENTICATE, 99, &sent)[..],
+            b"\0\0\0\x10\0\x24\0\x63\0\0\0\x07********"
+        );
+    }
+
+    #[test]
+    fn the_key_of_a_new_token_becomes_stars() {
+        let message = |hmac: &'static [u8]| CreateDelegationTokenResponse {
+            hmac: Bytes::from_static(hmac),
+            ..CreateDelegationTokenResponse::default()
+        };
+        for version in 1..=3 {
+            let frame = |hmac| frame::response(7, &message(hmac), version).unwrap().to_bytes();
+            assert_eq!(response(ApiKey::CREATE_DELEGATION_TOKEN, version, &frame(b"abc")), frame(b"***"));
+        }
     }
 }
