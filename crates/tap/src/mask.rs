@@ -38,7 +38,7 @@ fn mask_fields(key: ApiKey, version: i16, direction: Direction, whole: &Bytes) -
     }
     let secrets = Secrets::find(key, version, direction, whole);
     // A frame of an unknown API may be a SASL token without a header.
-    if is_known && secrets.undecoded.is_empty() {
+    if is_known && !secrets.malformed && secrets.undecoded.is_empty() {
         return fill(whole, &secrets.fields);
     }
     let head = match direction {
@@ -112,6 +112,15 @@ mod tests {
     fn other_frames_are_not_copied() {
         let frame = Bytes::from_static(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff");
         assert_eq!(request(ApiKey::API_VERSIONS, 0, &frame).as_ptr(), frame.as_ptr());
+    }
+
+    /// The fields of this response are shifted: it is malformed only at its last byte, and all bytes are decoded.
+    #[test]
+    fn a_response_that_is_malformed_at_its_end_is_masked_whole() {
+        let sent = Bytes::from_static(b"\0\0\0\x18\0\x24\0\x02\0\x24\0\x02\0\x02me\0\x07secret\0");
+        let seen = response(ApiKey::SASL_AUTHENTICATE, 2, &sent);
+        assert_eq!(&seen[..8], &sent[..8]);
+        assert!(seen[8..].iter().all(|byte| *byte == STAR), "{seen:?}");
     }
 
     #[test]

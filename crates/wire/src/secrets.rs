@@ -13,6 +13,8 @@ pub struct Secrets {
     pub fields: Vec<Range<usize>>,
     /// The bytes that cannot be decoded. They may contain secrets.
     pub undecoded: Vec<Range<usize>>,
+    /// True if the frame is malformed. Then any byte after the header may be part of a secret.
+    pub malformed: bool,
 }
 
 impl Secrets {
@@ -36,6 +38,7 @@ impl Secrets {
         Secrets {
             fields: ranges(&|node| names.contains(&node.name)),
             undecoded: ranges(&|node| node.name == "undecoded"),
+            malformed: !explained.faults().is_empty(),
         }
     }
 }
