@@ -16,7 +16,7 @@ const QUEUED_LINES: usize = 1024;
 /// How often dropped lines are reported.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// The log, while it is written. Dropping it writes what is queued, unless nobody reads it.
+/// The log while the broker runs. Dropping it writes the queued lines, and gives up if standard error is not read.
 pub(crate) struct Logging {
     dropped: ErrorCounter,
     writer: Option<WorkerGuard>,

@@ -1,5 +1,4 @@
-//! What is printed to terminals: everything goes through here or through `cli::out`, and control characters are
-//! escaped.
+//! Output on standard error, and escaping for terminals. All output goes through this module or `cli::out`.
 
 use ottla_wire::explain::{escape_line, escape_lines};
 use std::sync::mpsc;

@@ -12,23 +12,23 @@ mod contents;
 mod error;
 mod location;
 mod lost_offsets;
-mod names;
 mod new_folder;
 mod remaining;
 mod runs;
+mod topic_names;
 mod verify;
 
 pub use contents::{Entry, Header, HeaderKind, Item, LogEnd, visit};
 pub use error::SalvageError;
 pub use location::{Damage, Location};
 pub use lost_offsets::OffsetRange;
-pub use names::Names;
 pub use new_folder::write_folder;
 pub use ottla_store::inspect::Folder;
 pub use ottla_store::{OpenError, PartBatch, RecoveryReport, TornGroup};
 pub use remaining::{Orphan, Remaining};
 pub use runs::{Part, PartItem, Run, batches, runs};
-pub use verify::{Checked, Note, Report, verify};
+pub use topic_names::TopicNames;
+pub use verify::{CheckedCounts, Note, Report, verify};
 
 use ottla_store::DiskMedium;
 use std::path::Path;

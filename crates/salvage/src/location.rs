@@ -43,7 +43,7 @@ pub struct Damage {
     pub reason: String,
     /// Where the log continues after damaged groups.
     pub resumes: Option<Location>,
-    /// How many groups are missing, where the groups around them tell.
+    /// How many groups are missing, if the sequence numbers of the groups around them show it.
     pub missing_groups: Option<u64>,
 }
 

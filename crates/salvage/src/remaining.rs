@@ -15,14 +15,14 @@ use ottla_wire::batch::BatchHeader;
 
 use crate::batch::{check_batch, read};
 use crate::lost_offsets::{LostOffsets, OffsetRange};
-use crate::names::Names;
+use crate::topic_names::TopicNames;
 use crate::{Damage, SalvageError};
 
 /// What can be read of a damaged log, and what is lost of it.
 #[derive(Debug)]
 pub struct Remaining {
-    /// Names of the topics.
-    pub names: Names,
+    /// TopicNames of the topics.
+    pub names: TopicNames,
     /// Offsets that are lost, by partition.
     pub lost: BTreeMap<TopicPartition, Vec<OffsetRange>>,
     /// Entries of damaged groups whose kind can be read and that were left out, because nothing proves them: how many
@@ -36,7 +36,7 @@ pub struct Remaining {
     pub unread: Vec<String>,
     /// The state that the entries make.
     pub(crate) shard: Shard,
-    /// The offset that the next record of each partition takes: as far as anything tells, none that was given before.
+    /// The offset that the next record of each partition takes. As far as the readable data shows, it was never assigned.
     pub(crate) ends: BTreeMap<TopicPartition, i64>,
     /// Batches that the state refers to and that cannot be read, by partition and offset.
     pub(crate) unreadable: BTreeSet<(TopicPartition, Offset)>,
@@ -116,7 +116,7 @@ impl Remaining {
 struct Recovery<'f> {
     folder: &'f Folder,
     shard: Shard,
-    names: Names,
+    names: TopicNames,
     lost_offsets: LostOffsets,
     dropped: BTreeMap<&'static str, u64>,
     rescued: u64,
@@ -134,7 +134,7 @@ impl<'f> Recovery<'f> {
         let mut recovery = Recovery {
             folder,
             shard: Shard::new(Default::default()),
-            names: Names::default(),
+            names: TopicNames::default(),
             lost_offsets: LostOffsets::default(),
             dropped: BTreeMap::new(),
             rescued: 0,

@@ -1,4 +1,4 @@
-//! Names of topics, from the records and rows of the folder itself.
+//! TopicNames of topics, from the records and rows of the folder itself.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use ottla_types::record::{CatalogRecord, LogRecord};
 use ottla_types::{TopicId, TopicPartition};
 use ottla_wire::Uuid;
 
-/// Names of the topics seen so far, deleted topics included.
+/// TopicNames of the topics seen so far, deleted topics included.
 #[derive(Debug, Default)]
-pub struct Names(BTreeMap<TopicId, String>);
+pub struct TopicNames(BTreeMap<TopicId, String>);
 
-impl Names {
+impl TopicNames {
     /// Takes in a record of the log or a row of a snapshot.
     pub fn learn(&mut self, record: &LogRecord) {
         if let LogRecord::Catalog(CatalogRecord::TopicCreated(created)) = record {

@@ -13,14 +13,14 @@ use ottla_types::record::{BatchPlace, BatchesRestored, LogRecord, PartitionRecor
 use ottla_wire::batch::HEADER_SIZE;
 
 use crate::batch::{check_batch, check_reference};
-use crate::names::Names;
 use crate::remaining::state;
+use crate::topic_names::TopicNames;
 use crate::{Damage, Location, SalvageError};
 
 /// What was checked: how many of each, and how many bytes of batches in the log.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(missing_docs, reason = "each field counts what its name says")]
-pub struct Checked {
+pub struct CheckedCounts {
     pub snapshots: usize,
     pub rows: usize,
     pub segments: usize,
@@ -45,7 +45,7 @@ pub struct Note {
 #[derive(Debug)]
 pub struct Report {
     /// What was checked.
-    pub checked: Checked,
+    pub checked: CheckedCounts,
     /// What is damaged.
     pub faults: Vec<Damage>,
     /// Observations that are no damage.
@@ -57,10 +57,10 @@ pub struct Report {
 /// What was found so far.
 #[derive(Debug, Default)]
 struct Findings {
-    checked: Checked,
+    checked: CheckedCounts,
     faults: Vec<Damage>,
     notes: Vec<Note>,
-    names: Names,
+    names: TopicNames,
     /// Runs that the log refers to and that are not there.
     missing: BTreeSet<u64>,
 }

@@ -64,7 +64,7 @@ fn part(letter: Option<char>) -> Result<Part, String> {
         Some('T') => Part::Timestamp,
         Some('%') => Part::Text(b"%".to_vec()),
         Some(other) => return Err(format!("%{other} is not known; there are %t %p %o %k %s %h %T and %%")),
-        None => return Err("a % stands at the end; write %% for a percent sign".to_owned()),
+        None => return Err("the pattern ends with %; write %% for a percent sign".to_owned()),
     })
 }
 

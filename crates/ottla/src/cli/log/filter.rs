@@ -3,7 +3,7 @@
 use clap::Args;
 use ottla_layout::explain::{FieldSpan, FieldValue};
 use ottla_layout::record::KINDS;
-use ottla_salvage::Names;
+use ottla_salvage::TopicNames;
 use ottla_types::record::{LogRecord, PartitionRecord};
 use ottla_types::{Offset, TopicId, TopicPartition};
 
@@ -39,7 +39,7 @@ impl Filter {
     }
 
     /// True if a part, or a batch of one, is shown that ends at this offset.
-    pub(super) fn fits_part(&self, at: TopicPartition, last: Offset, names: &Names) -> bool {
+    pub(super) fn fits_part(&self, at: TopicPartition, last: Offset, names: &TopicNames) -> bool {
         self.kind.is_empty()
             && self.topic.as_ref().is_none_or(|topic| names.is(at.topic, topic))
             && self.partition.is_none_or(|partition| partition == at.partition)
@@ -47,7 +47,7 @@ impl Filter {
     }
 
     /// True if an entry is shown.
-    pub(super) fn fits(&self, record: &LogRecord, pieces: &[FieldSpan], names: &Names) -> bool {
+    pub(super) fn fits(&self, record: &LogRecord, pieces: &[FieldSpan], names: &TopicNames) -> bool {
         let kind = pieces.first().map(|piece| &piece.value);
         let wanted = |name: &&str| matches!(kind, Some(FieldValue::Named(_, found)) if found == name);
         if !self.kind.is_empty() && !self.kind.iter().any(wanted) {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_layout::explain::{FieldSpan, FieldValue};
-use ottla_salvage::Names;
+use ottla_salvage::TopicNames;
 use ottla_wire::batch::Batch;
 use serde_json::{Map, Value, json};
 
@@ -10,17 +10,17 @@ use super::line::{CAP, children, siblings, topic_id};
 use crate::cli::format;
 
 /// The fields of an entry, without kind and version.
-pub(super) fn fields(pieces: &[FieldSpan], bytes: &Bytes, names: &Names) -> Value {
+pub(super) fn fields(pieces: &[FieldSpan], bytes: &Bytes, names: &TopicNames) -> Value {
     let fields = siblings(pieces, 2, 0).into_iter().map(|id| field(pieces, id, bytes, names));
     Value::Object(fields.collect())
 }
 
-fn field(pieces: &[FieldSpan], id: usize, bytes: &Bytes, names: &Names) -> (String, Value) {
+fn field(pieces: &[FieldSpan], id: usize, bytes: &Bytes, names: &TopicNames) -> (String, Value) {
     let name = pieces.get(id).map_or("", |piece| piece.name);
     (name.to_owned(), value(pieces, id, bytes, names))
 }
 
-fn value(pieces: &[FieldSpan], id: usize, bytes: &Bytes, names: &Names) -> Value {
+fn value(pieces: &[FieldSpan], id: usize, bytes: &Bytes, names: &TopicNames) -> Value {
     let Some(piece) = pieces.get(id) else { return Value::Null };
     let below = children(pieces, id);
     let all = |ids: &[usize]| ids.iter().map(|id| value(pieces, *id, bytes, names)).collect::<Vec<_>>();

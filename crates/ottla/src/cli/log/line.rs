@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_layout::explain::{FieldSpan, FieldValue};
-use ottla_salvage::Names;
+use ottla_salvage::TopicNames;
 use ottla_types::ProducerId;
 use ottla_types::record::BatchAppended;
 use ottla_wire::Uuid;
@@ -15,7 +15,7 @@ const SHOWN: usize = 6;
 pub(super) const CAP: usize = 64 << 20;
 
 /// The fields of an entry without kind and version, as `name=value`; fields inside another field stand in braces.
-pub(super) fn fields(pieces: &[FieldSpan], names: &Names) -> String {
+pub(super) fn fields(pieces: &[FieldSpan], names: &TopicNames) -> String {
     let fields = siblings(pieces, 2, 0).into_iter().map(|id| field(pieces, id, names));
     fields.collect::<Vec<_>>().join(" ")
 }
@@ -33,13 +33,13 @@ pub(super) fn siblings(pieces: &[FieldSpan], first: usize, depth: usize) -> Vec<
     inside.filter(|(_, piece)| piece.depth == depth).map(|(id, _)| id).collect()
 }
 
-fn field(pieces: &[FieldSpan], id: usize, names: &Names) -> String {
+fn field(pieces: &[FieldSpan], id: usize, names: &TopicNames) -> String {
     let name = pieces.get(id).map_or("", |piece| piece.name);
     format!("{name}={}", value(pieces, id, names))
 }
 
 /// The value of a piece, with all pieces in it.
-fn value(pieces: &[FieldSpan], id: usize, names: &Names) -> String {
+fn value(pieces: &[FieldSpan], id: usize, names: &TopicNames) -> String {
     let Some(piece) = pieces.get(id) else { return String::new() };
     let below = children(pieces, id);
     match (piece.word, below.as_slice()) {
@@ -87,7 +87,7 @@ pub(super) fn time(millis: i64) -> String {
 }
 
 /// The value of a piece alone. `bytes` are its own bytes, or empty.
-pub(super) fn said(piece: &FieldSpan, bytes: &[u8], names: &Names) -> String {
+pub(super) fn said(piece: &FieldSpan, bytes: &[u8], names: &TopicNames) -> String {
     match &piece.value {
         FieldValue::Nothing => String::new(),
         FieldValue::Number(number) => number.to_string(),
@@ -111,7 +111,7 @@ pub(super) fn counted(count: usize, what: &str) -> String {
 }
 
 /// A batch: partition, offsets, sizes, producer.
-pub(super) fn batch(record: &BatchAppended, bytes: &[u8], names: &Names) -> String {
+pub(super) fn batch(record: &BatchAppended, bytes: &[u8], names: &TopicNames) -> String {
     let summary = &record.summary;
     let last = record.base_offset.plus(i64::from(summary.last_offset_delta));
     let mut text = format!(

@@ -3,7 +3,7 @@
 use clap::Args;
 use ottla_layout::GroupHeader;
 use ottla_layout::explain::{FieldSpan, FieldValue};
-use ottla_salvage::{Damage, Entry, Header, HeaderKind, Item, Location, LogEnd, Names};
+use ottla_salvage::{Damage, Entry, Header, HeaderKind, Item, Location, LogEnd, TopicNames};
 use ottla_types::record::{LogRecord, PartitionRecord};
 use serde_json::{Map, Value, json};
 
@@ -35,14 +35,14 @@ pub(super) struct Printer<'o> {
     pub(super) out: &'o mut Out,
     pub(super) show: Show,
     pub(super) filter: Filter,
-    pub(super) names: Names,
+    pub(super) names: TopicNames,
     /// How often damage was printed.
     pub(super) damaged: u64,
 }
 
 impl Printer<'_> {
     pub(super) fn new(out: &mut Out, show: Show, filter: Filter) -> Printer<'_> {
-        Printer { out, show, filter, names: Names::default(), damaged: 0 }
+        Printer { out, show, filter, names: TopicNames::default(), damaged: 0 }
     }
 
     pub(super) fn item(&mut self, item: &Item) -> Result<(), Failure> {
@@ -55,7 +55,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a header as a line, as an object with its fields, or as a tree. Not if only some entries are asked for.
+    /// Prints a header as a line, as an object with its fields, or as a tree. A filter for entries excludes headers.
     fn header(&mut self, header: &Header) -> Result<(), Failure> {
         if self.filter.is_set() {
             return Ok(());
@@ -189,7 +189,7 @@ fn object(what: &str, location: &Location) -> Map<String, Value> {
     ])
 }
 
-/// A word for a header, and what it says in one line.
+/// The word and the text of the line for a header.
 fn describe(kind: &HeaderKind) -> (&'static str, String) {
     match kind {
         HeaderKind::Identity(identity) => {

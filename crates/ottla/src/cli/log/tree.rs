@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use ottla_layout::explain::FieldSpan;
-use ottla_salvage::Names;
+use ottla_salvage::TopicNames;
 use ottla_wire::explain::{self, Options, branches, columns};
 
 use super::line::said;
@@ -47,7 +47,7 @@ impl Tree {
         depth: usize,
         pieces: &[FieldSpan],
         (base, bytes): (u64, &Bytes),
-        names: &Names,
+        names: &TopicNames,
     ) {
         for piece in pieces {
             let own = bytes.slice(piece.at.min(bytes.len())..(piece.at + piece.size).min(bytes.len()));

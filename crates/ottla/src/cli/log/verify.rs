@@ -1,7 +1,7 @@
 //! `ottla log verify`: every checksum of a data folder, and what a start of the broker would do.
 
 use clap::Args;
-use ottla_salvage::{Checked, Folder, OpenError, RecoveryReport, Report, verify};
+use ottla_salvage::{CheckedCounts, Folder, OpenError, RecoveryReport, Report, verify};
 use serde_json::json;
 
 use super::line::counted;
@@ -45,7 +45,8 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     for note in &report.notes {
         out.line(format!("{}  {}", note.location, note.text))?;
     }
-    let Checked { snapshots, rows, segments, groups, entries, batches, bytes, runs, parts } = &report.checked;
+    let CheckedCounts { snapshots, rows, segments, groups, entries, batches, bytes, runs, parts } =
+        &report.checked;
     out.line(format!(
         "checked {} with {}, {} with {}, {}, {} with {}, {} of {bytes} bytes in the log",
         counted(*snapshots, "snapshot"),
@@ -69,7 +70,8 @@ fn print_json(report: &Report, out: &mut Out) -> Result<(), Failure> {
         let (file, offset) = (&note.location.file, note.location.offset);
         json!({ "file": file, "offset": offset, "note": note.text })
     });
-    let Checked { snapshots, rows, segments, groups, entries, batches, bytes, runs, parts } = &report.checked;
+    let CheckedCounts { snapshots, rows, segments, groups, entries, batches, bytes, runs, parts } =
+        &report.checked;
     Ok(out.json(&json!({
         "faults": faults.collect::<Vec<_>>(),
         "notes": notes.collect::<Vec<_>>(),
