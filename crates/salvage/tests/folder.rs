@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ottla_salvage::{Damage, Item, OpenError, Remaining, SalvageError, open, verify, visit, write_folder};
-use ottla_store::{DiskMedium, Hooks, Log, Options};
+use ottla_store::{Callbacks, DiskMedium, Log, Options};
 use ottla_types::record::{CatalogRecord, LogRecord, TopicCreated};
 use ottla_types::{Millis, TopicId};
 
@@ -20,7 +20,7 @@ const BLOCK: u64 = 4096;
 fn write_topics(folder: &Path, names: &[&str]) {
     let options = Options { segment_size: 64 << 10, threads: false, ..Options::disk() };
     let medium = Arc::new(DiskMedium::open(folder).unwrap());
-    let mut log = Log::open(medium, options, Hooks::none(), &mut |_| {}).unwrap().log;
+    let mut log = Log::open(medium, options, Callbacks::none(), &mut |_| {}).unwrap().log;
     for (number, name) in (1..).zip(names) {
         let created = TopicCreated {
             id: TopicId([number; 16]),
@@ -52,7 +52,8 @@ fn an_undamaged_folder_has_no_faults() {
     let folder = tempfile::tempdir().unwrap();
     write_topics(folder.path(), &["a", "b", "c"]);
     let report = verify(&open(folder.path()).unwrap()).unwrap();
-    assert_eq!((report.faults, report.checked.groups, report.start.is_ok()), (vec![], 3, true));
+    assert_eq!((report.faults, report.start.is_ok()), (vec![], true));
+    assert!(report.checked.groups >= 3 && report.checked.entries >= 3, "{:?}", report.checked);
     assert_eq!(damages(folder.path()), []);
     assert!(!Remaining::of(&open(folder.path()).unwrap()).unwrap().is_damaged());
 }

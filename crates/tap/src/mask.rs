@@ -28,7 +28,7 @@ pub(crate) fn response(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
 
 /// A SASL token without a header: everything after the size is masked.
 pub(crate) fn token(whole: &Bytes) -> Bytes {
-    fill(whole, &[SIZE..whole.len()])
+    fill(whole, std::iter::once(SIZE..whole.len()))
 }
 
 fn mask_fields(key: ApiKey, version: i16, direction: Direction, whole: &Bytes) -> Bytes {
@@ -39,20 +39,20 @@ fn mask_fields(key: ApiKey, version: i16, direction: Direction, whole: &Bytes) -
     let secrets = Secrets::find(key, version, direction, whole);
     // A frame of an unknown API may be a SASL token without a header.
     if is_known && !secrets.malformed && secrets.undecoded.is_empty() {
-        return fill(whole, &secrets.fields);
+        return fill(whole, secrets.fields);
     }
     let head = match direction {
         Direction::Request => SHORTEST_REQUEST_HEAD,
         Direction::Response => SHORTEST_RESPONSE_HEAD,
     };
-    fill(whole, &[head..whole.len()])
+    fill(whole, std::iter::once(head..whole.len()))
 }
 
 /// Fills ranges of the frame with stars.
-fn fill(whole: &Bytes, ranges: &[Range<usize>]) -> Bytes {
+fn fill(whole: &Bytes, ranges: impl IntoIterator<Item = Range<usize>>) -> Bytes {
     let mut copy = BytesMut::from(&whole[..]);
     for range in ranges {
-        copy.get_mut(range.clone()).unwrap_or_default().fill(STAR);
+        copy.get_mut(range).unwrap_or_default().fill(STAR);
     }
     copy.freeze()
 }
