@@ -36,7 +36,8 @@ pub struct Remaining {
     pub unread: Vec<String>,
     /// The state that the entries make.
     pub(crate) shard: Shard,
-    /// The offset that the next record of each partition takes. As far as the readable data shows, it was never assigned.
+    /// The offset that the next record of each partition takes. As far as the readable data shows, it was never
+    /// assigned.
     pub(crate) ends: BTreeMap<TopicPartition, i64>,
     /// Batches that the state refers to and that cannot be read, by partition and offset.
     pub(crate) unreadable: BTreeSet<(TopicPartition, Offset)>,

@@ -1,5 +1,5 @@
-//! Masks secrets in frames before they are reported: each byte becomes `*`, so that sizes stay as they are. The secret fields are those
-//! that schemas/about.toml marks; [`ottla_wire::secrets`] finds them.
+//! Masks secrets in frames before they are reported: each byte becomes `*`, so that sizes stay as they are. The secret
+//! fields are those that schemas/about.toml marks; [`ottla_wire::secrets`] finds them.
 
 use bytes::{Bytes, BytesMut};
 use ottla_wire::ApiKey;
@@ -15,8 +15,8 @@ const SHORTEST_REQUEST_HEAD: usize = 12;
 /// Replaces each secret byte.
 const STAR: u8 = b'*';
 
-/// The request with its secrets masked; the frame itself if its API has none. If a request that can have secrets cannot be decoded,
-/// everything after its header is masked.
+/// The request with its secrets masked; the frame itself if its API has none. If a request that can have secrets cannot
+/// be decoded, everything after its header is masked.
 pub(crate) fn request(key: ApiKey, version: i16, whole: &Bytes) -> Bytes {
     mask_fields(key, version, Direction::Request, whole)
 }
