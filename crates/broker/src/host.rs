@@ -7,27 +7,35 @@ mod clock;
 mod driven;
 mod housekeeping;
 mod live_settings;
+mod lock;
+mod machine;
+mod mailbox;
 mod offering;
 mod rewrite;
-mod seat;
 mod snapshots;
 mod space;
 mod submission;
 mod tail;
-mod thread;
 mod waiting;
 mod watch;
 
 pub(crate) use live_settings::{BatchRule, LiveSettings};
 
+/// The synchronisation primitives of the lock of the state machine.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering, fence};
+    pub(super) use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+    pub(super) use std::thread::{Thread, current as current_thread, park_timeout};
+}
+
 pub use driven::{Driven, drive};
+pub use machine::{HostOptions, StartError, Started, start};
 pub use snapshots::Snapshots;
-pub use thread::{HostOptions, StartError, Started, start};
 pub use watch::{Watch, Watchers};
 
 use crate::Metrics;
 use crate::trace::{Notes, Stage};
-use ottla_core::ops::{Produce, ProduceReply};
+use ottla_core::partitions::{Produce, ProduceReply};
 use ottla_core::{Command, Shard};
 use ottla_types::{LogPosition, Millis};
 use std::sync::Arc;
@@ -83,7 +91,7 @@ enum Message {
 /// A handle to the host of a shard. Commands take effect in the order of their first poll.
 #[derive(Clone, Debug)]
 pub struct Host {
-    mailbox: seat::Mailbox,
+    mailbox: mailbox::Mailbox,
     metrics: Arc<Metrics>,
     settings: Arc<LiveSettings>,
     traced: Traced,

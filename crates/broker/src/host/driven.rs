@@ -1,8 +1,8 @@
 //! A host without a thread: its caller says what time it is, when it takes a turn and when the log writes. For simulation: with a
 //! medium, a clock and a network that follow from a seed, a whole run does.
 
-use super::seat::Told;
-use super::thread::{Machine, Ready, prepare};
+use super::machine::{Machine, Ready, prepare};
+use super::mailbox::Wakeup;
 use super::{Host, HostOptions};
 use ottla_core::Shard;
 use ottla_store::{LogReader, Medium, OpenError, Options, RecoveryReport};
@@ -34,7 +34,7 @@ pub fn drive(medium: Arc<dyn Medium>, options: HostOptions, now: Millis) -> Resu
     let wake = Arc::new(Notify::new());
     let options = HostOptions { log: Options { threads: false, ..options.log }, ..options };
     let Ready { machine, host, failure, recovered } =
-        prepare(medium, options, now, Told::Caller(Arc::clone(&wake)))?;
+        prepare(medium, options, now, Wakeup::Driver(Arc::clone(&wake)))?;
     Ok(Driven { machine, host, wake, failure, recovered })
 }
 
@@ -81,12 +81,12 @@ impl Driven {
 
     /// Handles the commands that are there, and what is due at `now`. False when the host has ended.
     pub fn turn(&mut self, now: Millis) -> bool {
-        self.machine.turn_at(now)
+        self.machine.run_at(now)
     }
 
     /// How long nothing needs to be done unless [`Driven::wake`] says so.
     pub fn patience(&mut self, now: Millis) -> Duration {
-        self.machine.patience(now)
+        self.machine.idle_time(now)
     }
 
     /// Whether [`Driven::write`] has something to do.

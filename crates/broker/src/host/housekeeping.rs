@@ -10,7 +10,7 @@
 //!
 //! This cannot go round: only a record that deletes something makes it look, and each round frees the segments that it began for.
 
-use super::seat::Mailbox;
+use super::mailbox::Mailbox;
 use super::snapshots::{Snapshots, Taking};
 use ottla_core::Shard;
 use ottla_store::{Log, RecoveryReport, Snapshotter};

@@ -1,14 +1,14 @@
 //! What brings data: let in, muted, kept waiting or refused, by the room in the tail and on the disk.
 
+use super::machine::Machine;
 use super::rewrite::Seen;
 use super::space::Rung;
 use super::submission::{Pending, ProduceSubmission};
 use super::tail::Tail;
-use super::thread::Machine;
 use super::waiting::Waiter;
 use super::{NoRoom, reach};
 use crate::trace::Stage;
-use ottla_core::ops::{PartitionCommand, Produce, ProduceBatch};
+use ottla_core::partitions::{PartitionCommand, Produce, ProduceBatch};
 use ottla_core::{Command, Input, Ticket};
 use ottla_store::SpaceLevel;
 use ottla_types::Millis;

@@ -18,7 +18,7 @@ mod tail;
 pub(super) use job::{JobError, Written};
 
 use super::Message;
-use super::seat::Mailbox;
+use super::mailbox::Mailbox;
 use super::space::Rung;
 use super::tail::{Tail, TailBound};
 use crate::Metrics;
@@ -26,7 +26,7 @@ use compact::Compaction;
 use job::{Job, Task};
 use ottla_core::Shard;
 use ottla_core::config::Settings;
-use ottla_core::partition::{Hole, Install, InstallParts, RunBounds, RunEnds, RunsPlan, TailPlan};
+use ottla_core::partitions::{Hole, Install, InstallParts, RunBounds, RunEnds, RunsPlan, TailPlan};
 use ottla_store::{Log, LogReader, OpenError, Runs};
 use ottla_types::record::{CatalogRecord, LogRecord, PartitionRecord};
 use ottla_types::{LogPosition, Millis, TopicPartition};

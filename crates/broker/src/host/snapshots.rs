@@ -9,7 +9,7 @@
 //! what else is to be done.
 
 use super::Message;
-use super::seat::Mailbox;
+use super::mailbox::Mailbox;
 use ottla_core::Shard;
 use ottla_store::{SnapshotFailure, SnapshotWriter, Snapshotter};
 use ottla_types::record::{LogRecord, SnapshotUnit};

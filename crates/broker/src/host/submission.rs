@@ -2,7 +2,7 @@
 
 use super::{NoRoom, ProduceOutcome, Traced, reach};
 use crate::trace::Stage;
-use ottla_core::ops::{Produce, ProduceReply};
+use ottla_core::partitions::{Produce, ProduceReply};
 use ottla_core::{Command, Input, Reply, Ticket, TicketId};
 use ottla_types::Millis;
 use tokio::sync::oneshot;

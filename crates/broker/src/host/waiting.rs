@@ -66,8 +66,8 @@ impl Waiting {
 mod tests {
     use super::*;
     use crate::host::{NoRoom, ProduceOutcome};
-    use ottla_core::ops::Produce;
-    use ottla_core::transaction::TransactionCheck;
+    use ottla_core::partitions::Produce;
+    use ottla_core::transactions::TransactionCheck;
     use tokio::sync::oneshot;
 
     fn waiter(bytes: u64) -> (Waiter, oneshot::Receiver<Result<ProduceOutcome, NoRoom>>) {

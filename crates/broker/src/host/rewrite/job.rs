@@ -2,7 +2,7 @@
 
 use super::compact::Compaction;
 use super::pace::Steps;
-use ottla_core::partition::{Install, MergeRange, RetentionClass, RunEnds, TailPlan};
+use ottla_core::partitions::{Install, MergeRange, RetentionClass, RunEnds, TailPlan};
 use ottla_store::{CutBatch, LogReader, PartCutter, PartEnd, RunError, RunWriter, Runs};
 use ottla_types::{Millis, Offset, TopicPartition};
 use std::collections::BTreeSet;

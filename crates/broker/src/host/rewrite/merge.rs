@@ -1,7 +1,7 @@
 //! Parts go into new runs: one part after the other is read through and written again.
 
 use super::job::{Job, JobError, Moved, Output, Written};
-use ottla_core::partition::MergeRange;
+use ottla_core::partitions::MergeRange;
 use ottla_store::PartCutter;
 
 impl Job {

@@ -3,7 +3,7 @@
 
 use super::job::{Job, JobError, Moved, OpenPart, Output, Written};
 use crate::stored::marker_bytes;
-use ottla_core::partition::{Install, TailPlan, TailRange};
+use ottla_core::partitions::{Install, TailPlan, TailRange};
 use ottla_store::{BatchHead, PartCutter};
 use ottla_types::LogPosition;
 use ottla_types::record::{BatchPlace, StoredBatch};

@@ -3,8 +3,9 @@
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
 use super::live_settings::LiveSettings;
+use super::lock::MachineLock;
+use super::mailbox::{ClockedMachine, Inbox, Wakeup, mailbox};
 use super::rewrite::Rewriter;
-use super::seat::{Inbox, Seat, Told, mailbox};
 use super::snapshots::Snapshots;
 use super::space::Space;
 use super::submission::Pending;
@@ -14,7 +15,7 @@ use super::{Deliver, Host, Message, Traced, Watchers, reach};
 use crate::Metrics;
 use crate::trace::Stage;
 use ottla_core::config::Settings;
-use ottla_core::{Applied, Effect, Effects, Input, Reply, Shard, TicketId};
+use ottla_core::{Effect, Effects, Input, RecordPosition, Reply, Shard, TicketId};
 use ottla_store::{
     AppendError, Callbacks, EntryRange, Log, LogReader, Medium, OpenError, OpenLog, Options, RecoveryReport,
     ReplayItem,
@@ -28,6 +29,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// Runs that a thread does in a row after it has queued a message.
+const RUNS_IN_A_ROW: usize = 8;
 /// Commands handled before the log is handed what was appended.
 const BATCH: usize = 256;
 /// The longest the thread sleeps without a look at its timers.
@@ -83,12 +86,13 @@ pub struct Started {
 pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, StartError> {
     let clock = Clock::start();
     let now = clock.now();
-    let seat = Arc::new(Seat::new(clock));
-    let told = Told::Seat(Arc::clone(&seat));
-    let Ready { machine, host, failure, recovered } = prepare(medium, options, now, told)?;
+    let lock = Arc::new(MachineLock::new(RUNS_IN_A_ROW));
+    let wakeup = Wakeup::Lock(Arc::clone(&lock));
+    let Ready { machine, host, failure, recovered } = prepare(medium, options, now, wakeup)?;
     let (reader, description) = (machine.log.reader(), machine.log.describe());
-    seat.take(machine);
-    let thread = std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || seat.keep())?;
+    lock.install(ClockedMachine { machine, clock });
+    let thread =
+        std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || lock.run_timers())?;
     Ok(Started { host, reader, failure, recovered, description, thread })
 }
 
@@ -100,14 +104,14 @@ pub(super) struct Ready {
     pub(super) recovered: RecoveryReport,
 }
 
-/// Replays the log. `told` hears of commands.
+/// Replays the log. `wakeup` runs the machine when there are messages.
 pub(super) fn prepare(
     medium: Arc<dyn Medium>,
     options: HostOptions,
     now: Millis,
-    told: Told,
+    wakeup: Wakeup,
 ) -> Result<Ready, OpenError> {
-    let (mailbox, inbox) = mailbox(told);
+    let (mailbox, inbox) = mailbox(wakeup);
     let mut shard = Shard::new(options.settings);
     let (durable, failed) = (mailbox.clone(), mailbox.clone());
     let hooks = Callbacks {
@@ -154,8 +158,8 @@ fn replay(shard: &mut Shard, one: &ReplayItem) {
     }
 }
 
-fn applied(at: EntryRange) -> Applied {
-    Applied { position: at.position, payload: at.payload.unwrap_or(at.position) }
+fn applied(at: EntryRange) -> RecordPosition {
+    RecordPosition { position: at.position, payload: at.payload.unwrap_or(at.position) }
 }
 
 /// Bytes of requests that may wait for room: a quarter of what all requests may hold, so that others find some.
@@ -234,7 +238,7 @@ impl Machine {
     }
 
     /// Handles the commands that are there, does what is due, then lets the log write. False when it is time to end.
-    pub(super) fn turn_at(&mut self, now: Millis) -> bool {
+    pub(super) fn run_at(&mut self, now: Millis) -> bool {
         self.settings.ran_at(self.shard.wall(now));
         for _ in 0..BATCH {
             let Some(command) = self.inbox.next() else { break };
@@ -260,7 +264,7 @@ impl Machine {
     }
 
     /// How long nothing needs to be done without a command.
-    pub(super) fn patience(&mut self, now: Millis) -> Duration {
+    pub(super) fn idle_time(&mut self, now: Millis) -> Duration {
         let until = self.next_timer().map_or(LONGEST_SLEEP, |deadline| deadline.since(now));
         let least = if std::mem::take(&mut self.refused) { AFTER_REFUSAL } else { Millis(0) };
         let until = until.max(least);
