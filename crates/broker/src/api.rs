@@ -72,7 +72,7 @@ use crate::session::Session;
 use authorization::Check::{Any, Cluster, Later, Named, When};
 use authorization::{Check, NamesGroups, NamesTopics, NamesTransactionalIds};
 use dispatch::ApiRow;
-use ottla_core::partition::Isolation;
+use ottla_core::partitions::Isolation;
 use ottla_wire::{ApiKey, Request, Response, Versions, messages};
 use std::collections::BTreeMap;
 use std::time::Duration;

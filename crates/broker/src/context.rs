@@ -12,7 +12,7 @@ use crate::trace::{Notes, Trace};
 use crate::{Limits, Metrics, Randomness, stored};
 use bytes::Bytes;
 use ottla_core::Refusal;
-use ottla_core::partition::ReadPlan;
+use ottla_core::partitions::ReadPlan;
 use ottla_store::LogReader;
 use ottla_types::TopicId;
 use ottla_wire::{ErrorCode, Text, Uuid};

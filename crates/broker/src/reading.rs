@@ -26,7 +26,7 @@ use crate::host::{Host, HostGone, Watch};
 use crate::net::{ResponseBudget, ResponseCharge};
 use crate::stored::{self, StoredBatches};
 use bytes::Bytes;
-use ottla_core::partition::{Isolation, ReadPlan};
+use ottla_core::partitions::{Isolation, ReadPlan};
 use ottla_store::LogReader;
 use ottla_types::{Offset, TopicPartition};
 use plan::{PartitionBounds, PartitionPlan, Plans};

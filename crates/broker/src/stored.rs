@@ -1,7 +1,8 @@
 //! Reads the bytes of stored batches: from memory directly, from the disk on a blocking thread.
 
 use bytes::Bytes;
-use ottla_core::partition::{LEADER_EPOCH, ReadPlan, Source};
+use ottla_core::catalog::LEADER_EPOCH;
+use ottla_core::partitions::{ReadPlan, Source};
 use ottla_store::{LogReader, ReadMode, ReadRange};
 use ottla_types::record::{BatchPlace, Marker, RunPart, StoredBatch};
 use ottla_types::{Millis, Offset};

@@ -2,10 +2,10 @@
 //!
 //! A topic has two states: it exists from `TopicCreated` to `TopicDeleted`. Its id is never used again, its name may be.
 
-mod ask;
+mod command;
 mod judge;
 
-pub use ask::{
+pub use command::{
     AlterConfigs, AlterConfigsReply, CatalogCommand, ConfigChange, ConfigOp, ConfigTarget, CreatePartitions,
     CreatePartitionsReply, CreateTopics, CreateTopicsReply, DeleteTopics, DeleteTopicsReply, NewTopic,
     TopicError, TopicRef, TopicResult,
@@ -45,6 +45,9 @@ impl Topic {
     }
 }
 
+/// Leader epoch of a partition whose leader has never changed.
+pub const LEADER_EPOCH: i32 = 0;
+
 /// All topics, and the settings they inherit.
 #[derive(Debug)]
 pub struct Catalog {
@@ -56,6 +59,8 @@ pub struct Catalog {
     /// Topics whose names have a '.' or '_', by [`metric_name`] and name.
     by_metric_name: BTreeSet<(String, String)>,
     cluster_id: Option<String>,
+    /// Leader epoch of every partition. It is 0 as long as one node leads all partitions.
+    leader_epoch: i32,
 }
 
 impl Catalog {
@@ -68,6 +73,7 @@ impl Catalog {
             by_name: BTreeMap::new(),
             by_metric_name: BTreeSet::new(),
             cluster_id: None,
+            leader_epoch: LEADER_EPOCH,
         }
     }
 
@@ -118,6 +124,11 @@ impl Catalog {
     pub fn partition_named(&self, name: &str, partition: i32) -> Option<TopicPartition> {
         let topic = self.topic_named(name)?;
         topic.has(partition).then_some(TopicPartition { topic: topic.id, partition })
+    }
+
+    /// The leader epoch of a partition, which is written into its batches.
+    pub fn leader_epoch(&self, _at: TopicPartition) -> i32 {
+        self.leader_epoch
     }
 
     /// The cluster id, once the log has one.

@@ -19,7 +19,8 @@ mod keys;
 mod pass;
 mod plan;
 
-pub use due::{Cleanable, Limits, Stretch, cleanable};
+pub use due::{Cleanable, Stretch, cleanable};
 pub use keys::Keys;
 pub use pass::{BatchFacts, Control, Left, Outcome, Pass, RecordFacts};
 pub use plan::Compactable;
+pub(crate) use plan::plan;

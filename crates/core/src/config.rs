@@ -8,7 +8,7 @@ mod topic;
 pub use broker::{BROKER_KEYS, BrokerKey, Settings, broker_keys};
 pub use check::{ConfigError, Kind};
 pub use ignored::IGNORED_BROKER_KEYS;
-pub use topic::{TOPIC_KEYS, TopicCompression, TopicKey, TopicSettings};
+pub use topic::{CompactionLimits, TOPIC_KEYS, TopicCompression, TopicKey, TopicSettings};
 
 pub(crate) use check::{list_append, list_subtract};
 

@@ -1,7 +1,7 @@
 //! What a step gives to the host: records to append, replies to send, readers to wake.
 
-use ottla_types::TopicPartition;
 use ottla_types::record::LogRecord;
+use ottla_types::{LogPosition, TopicPartition};
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
@@ -80,6 +80,15 @@ impl fmt::Debug for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reply").field("ticket", &self.ticket).finish_non_exhaustive()
     }
+}
+
+/// The position that the log gave to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordPosition {
+    /// Position of the record.
+    pub position: LogPosition,
+    /// Position of the batch bytes in a record that appends a batch; the same as `position` in any other.
+    pub payload: LogPosition,
 }
 
 /// One thing for the host to do, in order.

@@ -2,9 +2,10 @@
 
 use crate::catalog::{self, CatalogCommand};
 use crate::effect::Ticket;
-use crate::group::{self, GroupCommand};
+use crate::groups::{self, GroupCommand};
 use crate::offsets::{self, OffsetCommand};
-use crate::ops::{self, PartitionCommand, TransactionCommand};
+use crate::partitions::{self, PartitionCommand};
+use crate::transactions::{self, TransactionCommand};
 use ottla_types::LogPosition;
 
 /// One event for [`crate::Shard::step`].
@@ -56,23 +57,23 @@ commands! {
         catalog::AlterConfigs -> AlterConfigsReply,
     }
     Partitions(PartitionCommand) {
-        ops::Produce -> ProduceReply,
-        ops::WriteTxnMarkers -> WriteTxnMarkersReply,
-        ops::DeleteRecords -> DeleteRecordsReply,
+        partitions::Produce -> ProduceReply,
+        partitions::WriteTxnMarkers -> WriteTxnMarkersReply,
+        partitions::DeleteRecords -> DeleteRecordsReply,
     }
     Transactions(TransactionCommand) {
-        ops::InitProducerId -> InitProducerIdReply,
-        ops::AddPartitionsToTxn -> AddPartitionsToTxnReply,
-        ops::AddOffsetsToTxn -> AddOffsetsToTxnReply,
-        ops::EndTxn -> EndTxnReply,
-        ops::AbortTransaction -> AbortTransactionReply,
+        transactions::InitProducerId -> InitProducerIdReply,
+        transactions::AddPartitionsToTxn -> AddPartitionsToTxnReply,
+        transactions::AddOffsetsToTxn -> AddOffsetsToTxnReply,
+        transactions::EndTxn -> EndTxnReply,
+        transactions::AbortTransaction -> AbortTransactionReply,
     }
     Groups(GroupCommand) {
-        group::JoinGroup -> JoinGroupReply,
-        group::SyncGroup -> SyncGroupReply,
-        group::Heartbeat -> HeartbeatReply,
-        group::LeaveGroup -> LeaveGroupReply,
-        group::DeleteGroups -> DeleteGroupsReply,
+        groups::JoinGroup -> JoinGroupReply,
+        groups::SyncGroup -> SyncGroupReply,
+        groups::Heartbeat -> HeartbeatReply,
+        groups::LeaveGroup -> LeaveGroupReply,
+        groups::DeleteGroups -> DeleteGroupsReply,
     }
     Offsets(OffsetCommand) {
         offsets::CommitOffsets -> CommitOffsetsReply,

@@ -3,16 +3,19 @@
 //! A staged offset has three fates: its transaction commits and it becomes the committed one, unless a later record of the log
 //! has committed another in the meantime (T-185); its transaction aborts; or it is deleted.
 
-mod ask;
+mod command;
 mod expire;
 mod judge;
 
-pub use ask::{
+pub use command::{
     CommitOffsets, CommitOffsetsReply, DeleteOffsets, DeleteOffsetsError, DeleteOffsetsReply, NewOffset,
     OffsetCommand, OffsetDeleteError, OffsetError, StageOffsets, StageOffsetsReply, TopicOffsets,
 };
 
+use crate::catalog::Catalog;
+use crate::groups::Groups;
 use crate::reach::Reach;
+use crate::transactions::Transactions;
 use ottla_types::record::{
     CatalogRecord, CommittedOffset, GroupDeleted, GroupRecord, LogRecord, OffsetRecord, OffsetsCommitted,
     OffsetsDeleted, OffsetsRestored, OffsetsStaged, SnapshotUnit, StagedRestored, TransactionRecord,
@@ -56,6 +59,13 @@ pub enum Fetched<'a> {
     Offset(&'a CommittedOffset),
     /// Stable offsets were asked for, and an open transaction has one staged (T-181).
     Unstable,
+}
+
+/// The other machines, as far as commands for offsets need them.
+pub(crate) struct Others<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) transactions: &'a Transactions,
+    pub(crate) groups: &'a mut Groups,
 }
 
 impl Offsets {

@@ -1,26 +1,21 @@
 //! The single writer: all machines of one shard behind step, apply and deadline.
 
+mod snapshot;
+
 use crate::catalog::Catalog;
+use crate::compaction::{self, Compactable};
 use crate::config::Settings;
-use crate::effect::{Effects, TicketId};
-use crate::group::Groups;
+use crate::effect::{Effects, RecordPosition, TicketId};
+use crate::groups::Groups;
 use crate::input::Input;
 use crate::offsets::Offsets;
-use crate::ops::Sweeps;
-use crate::partition::Partitions;
+use crate::partitions::{Partition, Partitions, Planner, RunBounds, RunEnds, RunsPlan, TailPlan};
 use crate::reach::Reach;
-use crate::transaction::Transactions;
+use crate::transactions::{MarkerContext, Transactions};
+use crate::{offsets, partitions, transactions};
 use ottla_types::record::LogRecord;
-use ottla_types::{LogPosition, Millis};
-
-/// Where the log put a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// Position of the record.
-    pub position: LogPosition,
-    /// Position of a batch's bytes, for [`LogRecord::from`]; else the same as `position`.
-    pub payload: LogPosition,
-}
+use ottla_types::{Millis, TopicPartition};
+use std::collections::BTreeSet;
 
 /// All state of one shard.
 #[derive(Debug)]
@@ -28,7 +23,6 @@ pub struct Shard {
     pub(crate) catalog: Catalog,
     pub(crate) partitions: Partitions,
     pub(crate) transactions: Transactions,
-    pub(crate) sweeps: Sweeps,
     pub(crate) groups: Groups,
     pub(crate) offsets: Offsets,
     pub(crate) reach: Reach,
@@ -45,7 +39,6 @@ impl Shard {
         Shard {
             partitions: Partitions::default(),
             transactions: Transactions::new(&settings),
-            sweeps: Sweeps::default(),
             groups: Groups::new(&settings),
             offsets: Offsets::default(),
             catalog: Catalog::new(settings),
@@ -59,9 +52,14 @@ impl Shard {
     pub fn set_wall_offset(&mut self, now: Millis, offset: Millis) {
         if offset.since(self.wall_offset).0.saturating_abs() >= CLOCK_STEP.0 {
             // Producers that wrote just before the correction may still resend: none expires for its age by the corrected clock.
-            self.sweeps.postpone_producers(now, self.catalog.settings().producer_id_expiration);
+            self.partitions.postpone_producers(now, self.catalog.settings().producer_id_expiration);
         }
         self.wall_offset = offset;
+    }
+
+    /// Whether there are more producers than `ottla.producers.max`, so that the next tick forgets some before they expire.
+    pub fn forgets_producers(&self) -> bool {
+        self.partitions.has_producers_over(self.catalog.settings().producers_max)
     }
 
     /// Wall time at the time of a step.
@@ -73,17 +71,30 @@ impl Shard {
     pub fn step(&mut self, now: Millis, input: Input, out: &mut Effects) {
         match input {
             Input::Tick => self.tick(now, out),
-            Input::Durable(position) => self.durable(position, out),
+            Input::Durable(position) => self.partitions.durable(position, out),
             Input::Catalog(command) => self.catalog.step(now, command, out),
-            Input::Partitions(command) => self.step_partitions(now, command, out),
-            Input::Transactions(command) => self.step_transactions(now, command, out),
+            Input::Partitions(command) => {
+                let wall = self.wall(now);
+                let Shard { catalog, transactions, .. } = self;
+                self.partitions.step(now, command, partitions::Others { catalog, transactions, wall }, out);
+            }
+            Input::Transactions(command) => {
+                let offsets_partitions = self.catalog.settings().offsets_partitions;
+                let next_offset = &|at| self.partitions.get(at).map(Partition::next_offset);
+                let markers = MarkerContext { next_offset, wall: self.wall(now) };
+                let others = transactions::Others { markers, offsets_partitions };
+                self.transactions.step(now, command, others, out);
+            }
             Input::Groups(command) => self.groups.step(now, command, out),
-            Input::Offsets(command) => self.step_offsets(now, command, out),
+            Input::Offsets(command) => {
+                let Shard { catalog, transactions, groups, .. } = self;
+                self.offsets.step(now, command, offsets::Others { catalog, transactions, groups }, out);
+            }
         }
     }
 
     /// Takes a record that the log accepted, live or on replay. The sole change of durable state; it cannot fail.
-    pub fn apply(&mut self, at: Applied, record: &LogRecord) {
+    pub fn apply(&mut self, at: RecordPosition, record: &LogRecord) {
         match record {
             LogRecord::Catalog(record) => {
                 self.catalog.apply(record, &self.reach);
@@ -118,8 +129,15 @@ impl Shard {
 
     /// The earliest time at which [`Input::Tick`] has something to do.
     pub fn deadline(&self) -> Option<Millis> {
-        let sweep = Some(self.next_sweep());
-        [sweep, self.groups.deadline(), self.offsets_deadline()].into_iter().flatten().min()
+        [
+            self.transactions.deadline(),
+            Some(self.partitions.deadline(&self.catalog)),
+            self.groups.deadline(),
+            self.offsets.deadline(&self.groups),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// The topics and the settings.
@@ -152,13 +170,29 @@ impl Shard {
         self.catalog.cluster_id()
     }
 
-    fn tick(&mut self, now: Millis, out: &mut Effects) {
-        self.sweep(now, out);
-        self.groups.tick(now, out);
-        self.expire_offsets(now, out);
+    /// Looks at up to `partitions` more partitions for the plan, and stops early when it has found 4096 more batches. True if the
+    /// plan is complete.
+    pub fn plan_tail(&self, plan: &mut TailPlan, partitions: usize) -> bool {
+        self.partitions.plan_tail(&self.catalog, plan, partitions)
     }
 
-    fn durable(&mut self, position: LogPosition, out: &mut Effects) {
-        self.partitions.durable(position, out);
+    /// Plans for the runs that the medium has. `ends` holds the size of each run; runs that nothing refers to are ignored.
+    pub fn plan_runs(&self, ends: &RunEnds, bounds: RunBounds) -> RunsPlan {
+        Planner { catalog: &self.catalog, partitions: &self.partitions }.plan_runs(ends, bounds)
+    }
+
+    /// The partitions of compacted topics that are due, the dirtiest first, as many as one job takes; then by class and partition.
+    /// Partitions in `aside` are passed over.
+    pub fn plan_compaction(&self, now: Millis, aside: &BTreeSet<TopicPartition>) -> Vec<Compactable> {
+        compaction::plan(self.wall(now), (&self.catalog, &self.partitions), aside)
+    }
+
+    fn tick(&mut self, now: Millis, out: &mut Effects) {
+        let next_offset = &|at| self.partitions.get(at).map(Partition::next_offset);
+        let wall = self.wall(now);
+        self.transactions.tick(now, MarkerContext { next_offset, wall }, out);
+        self.partitions.tick((now, wall), &self.catalog, out);
+        self.groups.tick(now, out);
+        self.offsets.tick(now, (&self.catalog, &self.groups), out);
     }
 }

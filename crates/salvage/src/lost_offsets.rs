@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ottla_core::partition::Partitions;
+use ottla_core::partitions::Partitions;
 use ottla_types::record::{CatalogRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord};
 use ottla_types::{Offset, TopicPartition};
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use ottla_core::{Applied, Shard};
+use ottla_core::{RecordPosition, Shard};
 use ottla_layout::record::{DecodedRecord, decode, kind_name};
 use ottla_layout::run::RunRow;
 use ottla_store::inspect::{Folder, SalvageItem};
@@ -174,7 +174,7 @@ impl<'f> Recovery<'f> {
         self.names.learn(record);
         self.lost_offsets.apply(record);
         let payload = at.payload.unwrap_or(at.position);
-        self.shard.apply(Applied { position: at.position, payload }, record);
+        self.shard.apply(RecordPosition { position: at.position, payload }, record);
     }
 
     /// Applies an entry of a damaged group if it is a batch with a valid checksum that begins at the next offset of its

@@ -4,8 +4,8 @@ use super::add_partitions_to_txn::code;
 use super::subject::TransactionalId;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::ops::AddOffsetsToTxn;
-use ottla_core::transaction::{TransactionCheck, TransactionClaim};
+use ottla_core::transactions::AddOffsetsToTxn;
+use ottla_core::transactions::{TransactionCheck, TransactionClaim};
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 

@@ -7,8 +7,8 @@ use crate::context::Context;
 use crate::session::Session;
 use ottla_core::Refused;
 use ottla_core::catalog::is_internal;
-use ottla_core::ops::AddPartitionsToTxn;
-use ottla_core::transaction::{TransactionCheck, TransactionClaim, TransactionError};
+use ottla_core::transactions::AddPartitionsToTxn;
+use ottla_core::transactions::{TransactionCheck, TransactionClaim, TransactionError};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,

@@ -5,7 +5,7 @@ use super::subject::{In, Partition};
 use crate::context::Context;
 use ottla_core::Refused;
 use ottla_core::offsets::{NewOffset, OffsetError};
-use ottla_core::transaction::TransactionError;
+use ottla_core::transactions::TransactionError;
 use ottla_types::Offset;
 use ottla_wire::{ErrorCode, Text, Uuid};
 use std::fmt::Display;

@@ -4,7 +4,7 @@
 use super::AnswerError;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::group::{DeleteGroupError, DeleteGroups};
+use ottla_core::groups::{DeleteGroupError, DeleteGroups};
 use ottla_wire::messages::delete_groups_response::DeletableGroupResult;
 use ottla_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 use ottla_wire::{ErrorCode, Text};

@@ -3,7 +3,7 @@
 use super::partition_lookup;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::ops::{DeleteRecords, DeleteRecordsError};
+use ottla_core::partitions::{DeleteRecords, DeleteRecordsError};
 use ottla_types::Offset;
 use ottla_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use ottla_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};

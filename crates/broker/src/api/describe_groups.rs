@@ -5,7 +5,7 @@ use crate::authorizer::Resource;
 use crate::context::Context;
 use crate::host::HostGone;
 use crate::session::Session;
-use ottla_core::group::{GroupView, MemberView};
+use ottla_core::groups::{GroupView, MemberView};
 use ottla_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use ottla_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 use ottla_wire::{ErrorCode, Text};

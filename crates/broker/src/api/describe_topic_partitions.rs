@@ -4,8 +4,8 @@ use super::{AnswerError, topic_error};
 use crate::authorizer::Resource;
 use crate::context::{Context, to_uuid};
 use crate::session::Session;
+use ottla_core::catalog::LEADER_EPOCH;
 use ottla_core::catalog::{Catalog, TopicError};
-use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicId;
 use ottla_wire::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
 use ottla_wire::messages::describe_topic_partitions_response::{

@@ -4,7 +4,7 @@ use super::partition_lookup::OFFSETS_TOPIC;
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::Shard;
-use ottla_core::transaction::Transaction;
+use ottla_core::transactions::Transaction;
 use ottla_types::record::TransactionStatus;
 use ottla_wire::messages::describe_transactions_response::{TopicData, TransactionState};
 use ottla_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsResponse};

@@ -3,8 +3,8 @@
 use super::subject::TransactionalId;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::ops::EndTxn;
-use ottla_core::transaction::{End, EndError};
+use ottla_core::transactions::EndError;
+use ottla_core::transactions::EndTxn;
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{EndTxnRequest, EndTxnResponse};
@@ -15,14 +15,14 @@ pub(crate) async fn answer(
     request: EndTxnRequest,
     version: i16,
 ) -> Result<EndTxnResponse, super::AnswerError> {
-    let end = End {
+    let end = EndTxn {
+        transactional_id: String::from(&request.transactional_id),
         producer_id: ProducerId(request.producer_id),
         producer_epoch: ProducerEpoch(request.producer_epoch),
         commit: request.committed,
         bump: version >= 5,
     };
-    let transactional_id = String::from(&request.transactional_id);
-    Ok(match ctx.host.submit(EndTxn { transactional_id, end }).await? {
+    Ok(match ctx.host.submit(end).await? {
         Ok((producer_id, epoch)) if version >= 5 => {
             EndTxnResponse { producer_id: producer_id.0, producer_epoch: epoch.0, ..Default::default() }
         }

@@ -12,7 +12,7 @@ use crate::reading::{
     PartitionRead, PartitionRecords, ReadBounds, ReadError, ReadResult, RecordReader, TopicKey,
 };
 use crate::session::Session;
-use ottla_core::partition::Isolation;
+use ottla_core::partitions::Isolation;
 use ottla_types::record;
 use ottla_wire::messages::fetch_response::{AbortedTransaction, FetchableTopicResponse, PartitionData};
 use ottla_wire::messages::{FetchRequest, FetchResponse};

@@ -3,7 +3,7 @@
 use crate::Randomness;
 use crate::randomness::NoRandomness;
 use bytes::Bytes;
-use ottla_core::group::{CommitFencing, MemberError, MemberRef};
+use ottla_core::groups::{CommitFencing, MemberError, MemberRef};
 use ottla_wire::{ErrorCode, Text};
 use std::fmt::Write;
 

@@ -6,7 +6,7 @@ use super::group_member::member_ref;
 use super::subject::Member;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::group::{Heartbeat, HeartbeatError};
+use ottla_core::groups::{Heartbeat, HeartbeatError};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 

@@ -4,8 +4,8 @@
 use super::subject::{Reason, TransactionalId};
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::ops::InitProducerId;
-use ottla_core::transaction::InitError;
+use ottla_core::transactions::InitError;
+use ottla_core::transactions::InitProducerId;
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};

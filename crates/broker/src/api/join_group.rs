@@ -6,7 +6,7 @@ use super::group_member::{kept, new_member_id};
 use super::subject::Member;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::group::{JoinError, JoinGroup, JoinRefusal, Joined};
+use ottla_core::groups::{JoinError, JoinGroup, JoinRefusal, Joined};
 use ottla_types::Millis;
 use ottla_wire::messages::join_group_response::JoinGroupResponseMember;
 use ottla_wire::messages::{JoinGroupRequest, JoinGroupResponse};

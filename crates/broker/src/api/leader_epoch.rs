@@ -1,6 +1,6 @@
 //! The leader epoch in requests.
 
-use ottla_core::partition::LEADER_EPOCH;
+use ottla_core::catalog::LEADER_EPOCH;
 use ottla_wire::ErrorCode;
 
 /// Compares the leader epoch that a client names, -1 for none, with the broker's.

@@ -6,7 +6,7 @@ use super::group_member::member_code;
 use super::subject::{Member, Reason};
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::group::{LeaveError, LeaveGroup, LeavingMember, MemberError};
+use ottla_core::groups::{LeaveError, LeaveGroup, LeavingMember, MemberError};
 use ottla_wire::messages::leave_group_request::MemberIdentity;
 use ottla_wire::messages::leave_group_response::MemberResponse;
 use ottla_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};

@@ -4,7 +4,7 @@
 use crate::context::Context;
 use crate::host::HostGone;
 use crate::session::Session;
-use ottla_core::group::GroupListing;
+use ottla_core::groups::GroupListing;
 use ottla_wire::Text;
 use ottla_wire::messages::list_groups_response::ListedGroup;
 use ottla_wire::messages::{ListGroupsRequest, ListGroupsResponse};

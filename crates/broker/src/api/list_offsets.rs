@@ -7,7 +7,8 @@ use crate::context::Context;
 use crate::session::Session;
 use crate::stored;
 use ottla_core::Shard;
-use ottla_core::partition::{Isolation, LEADER_EPOCH, Source};
+use ottla_core::catalog::LEADER_EPOCH;
+use ottla_core::partitions::{Isolation, Source};
 use ottla_types::{Millis, Offset};
 use ottla_wire::batch::{Batch, BatchError};
 use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
@@ -213,7 +214,7 @@ enum Lookup {
 }
 
 fn find(
-    partition: &ottla_core::partition::Partition,
+    partition: &ottla_core::partitions::Partition,
     kind: OffsetKind,
     from: Offset,
     isolation: Isolation,

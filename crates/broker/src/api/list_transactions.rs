@@ -3,7 +3,7 @@
 use super::describe_transactions::status_name;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::transaction::{Transaction, TransactionFilter};
+use ottla_core::transactions::{Transaction, TransactionFilter};
 use ottla_types::record::TransactionStatus;
 use ottla_types::{Millis, ProducerId};
 use ottla_wire::messages::list_transactions_response::TransactionState;

@@ -6,8 +6,8 @@ use crate::authorizer::Resource;
 use crate::context::{Context, random_topic_id, to_topic_id, to_uuid};
 use crate::host::HostGone;
 use crate::session::Session;
+use ottla_core::catalog::LEADER_EPOCH;
 use ottla_core::catalog::{CreateTopics, NewTopic, Topic, TopicError, is_internal};
-use ottla_core::partition::LEADER_EPOCH;
 use ottla_types::TopicId;
 use ottla_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,

@@ -8,7 +8,7 @@ use super::offset_topics::topic_ref;
 use super::subject::Member;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::group::CommitFencing;
+use ottla_core::groups::CommitFencing;
 use ottla_core::offsets::{CommitOffsets, OffsetError, TopicOffsets};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::offset_commit_request::OffsetCommitRequestPartition;

@@ -37,7 +37,7 @@ fn end(shard: &Shard, topic: &Text, asked: &OffsetForLeaderPartition) -> EpochEn
     if let Err(code) = check_epoch(asked.current_leader_epoch) {
         return refused(code);
     }
-    match partition.end_of_epoch(asked.leader_epoch) {
+    match partition.end_of_epoch(asked.leader_epoch, ottla_core::catalog::LEADER_EPOCH) {
         Some((leader_epoch, end)) => EpochEndOffset { leader_epoch, end_offset: end.0, ..none },
         None => none,
     }

@@ -14,8 +14,8 @@ use crate::session::Session;
 use check::{BatchRefusal, CheckedBatch, RecordSummary, SuspectRecords, TopicViolation};
 use ottla_core::Refused;
 use ottla_core::catalog::TopicRef;
-use ottla_core::ops::{Appended, Produce, ProduceBatch, ProduceError};
-use ottla_core::transaction::TransactionCheck;
+use ottla_core::partitions::{Appended, Produce, ProduceBatch, ProduceError};
+use ottla_core::transactions::TransactionCheck;
 use ottla_types::Millis;
 use ottla_wire::messages::produce_request::TopicProduceData;
 use ottla_wire::messages::produce_response::{

@@ -6,7 +6,7 @@ use super::group_member::{kept, member_ref};
 use super::subject::{Member, Reason};
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::group::{SyncError, SyncGroup};
+use ottla_core::groups::{SyncError, SyncGroup};
 use ottla_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 use ottla_wire::{ErrorCode, Text};
 

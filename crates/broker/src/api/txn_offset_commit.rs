@@ -9,7 +9,7 @@ use super::subject::TransactionalId;
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::offsets::{OffsetError, StageOffsets, TopicOffsets};
-use ottla_core::transaction::TransactionError;
+use ottla_core::transactions::TransactionError;
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::txn_offset_commit_request::TxnOffsetCommitRequestPartition;

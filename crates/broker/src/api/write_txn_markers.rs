@@ -6,7 +6,7 @@ use super::partition_lookup;
 use super::subject::{Partition, Reason};
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::ops::{MarkerError, TxnMarker, WriteTxnMarkers};
+use ottla_core::partitions::{MarkerError, TxnMarker, WriteTxnMarkers};
 use ottla_core::{Facts, Refused};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::write_txn_markers_request::WritableTxnMarker;

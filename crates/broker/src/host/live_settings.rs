@@ -219,7 +219,7 @@ mod tests {
         ];
         let record = LogRecord::Catalog(CatalogRecord::BrokerConfigured(BrokerConfigured { configs }));
         let at = ottla_types::LogPosition(4096);
-        shard.apply(ottla_core::Applied { position: at, payload: at }, &record);
+        shard.apply(ottla_core::RecordPosition { position: at, payload: at }, &record);
         live.applied(&shard, &record);
         assert_eq!(named(), ["background.threads", "log.preallocate", "num.io.threads"]);
         assert_eq!(live.max_connections(), Some(9));

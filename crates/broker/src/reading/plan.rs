@@ -1,6 +1,7 @@
 //! Plans reads on the state machine: where the batches of each partition lie, and how much of them is read.
 
-use ottla_core::partition::{Isolation, LEADER_EPOCH, OutOfRange, Partition, ReadPlan};
+use ottla_core::catalog::LEADER_EPOCH;
+use ottla_core::partitions::{Isolation, OutOfRange, Partition, ReadPlan};
 use ottla_core::{Refusal, Shard};
 use ottla_types::{Offset, TopicId, TopicPartition};
 use ottla_wire::{Text, Uuid};

@@ -2,10 +2,11 @@
 
 use crate::life::{Ledger, Life, filling};
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
-use ottla_core::group::MemberRef;
+use ottla_core::groups::MemberRef;
 use ottla_core::offsets::{CommitOffsets, NewOffset, StageOffsets, TopicOffsets};
-use ottla_core::ops::{AddPartitionsToTxn, EndTxn, InitProducerId, Produce, ProduceBatch};
-use ottla_core::transaction::{End, TransactionCheck, TransactionClaim};
+use ottla_core::partitions::{Produce, ProduceBatch};
+use ottla_core::transactions::{AddPartitionsToTxn, EndTxn, InitProducerId};
+use ottla_core::transactions::{TransactionCheck, TransactionClaim};
 use ottla_core::{Input, Shard};
 use ottla_types::{
     BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId, TopicPartition,
@@ -99,8 +100,13 @@ impl History {
     fn end(&mut self, id: u8, life: &mut Life, ledger: &mut Ledger, chance: &mut Chance) {
         let (producer_id, producer_epoch) = self.owner(id, chance);
         let commit = chance.below(3) > 0;
-        let end = End { producer_id, producer_epoch, commit, bump: self.second_version };
-        let ask = EndTxn { transactional_id: name(id), end };
+        let ask = EndTxn {
+            transactional_id: name(id),
+            producer_id,
+            producer_epoch,
+            commit,
+            bump: self.second_version,
+        };
         if let Some(Ok(owner)) = life.submit(ledger, ask) {
             self.became(id, owner);
         }

@@ -1,8 +1,8 @@
 //! A shard on a log without threads, run as a host runs it, and a ledger of its records and replies over all restarts.
 
 use ottla_core::config::Settings;
-use ottla_core::partition::Isolation;
-use ottla_core::{Applied, Command, Effect, Effects, Input, Reply, Shard, Ticket, TicketId};
+use ottla_core::partitions::Isolation;
+use ottla_core::{Command, Effect, Effects, Input, RecordPosition, Reply, Shard, Ticket, TicketId};
 use ottla_store::testing::FaultMedium;
 use ottla_store::{
     Callbacks, EntryRange, Log, OpenLog, Options, ReplayItem, SnapshotFailure, SnapshotWriter,
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Ledger {
     pub(crate) what: String,
     /// Records with their positions and ends.
-    records: Vec<(Applied, LogPosition, LogRecord)>,
+    records: Vec<(RecordPosition, LogPosition, LogRecord)>,
     /// Held replies: the position they are stamped with, and the number of records they rest on.
     held: Vec<(LogPosition, usize)>,
     /// Records that must survive: reported durable, or covered by a reply that was released.
@@ -73,7 +73,7 @@ impl Ledger {
 
     /// The kinds of the records so far, without the name of their state machine.
     pub(crate) fn kinds(&self) -> BTreeSet<String> {
-        let name = |(_, _, record): &(Applied, LogPosition, LogRecord)| {
+        let name = |(_, _, record): &(RecordPosition, LogPosition, LogRecord)| {
             format!("{record:?}").split('(').nth(1).unwrap_or_default().to_owned()
         };
         self.records.iter().map(name).collect()
@@ -264,6 +264,6 @@ pub(crate) fn filling(size: u32) -> u8 {
     (size % 251) as u8
 }
 
-fn applied_at(position: LogPosition, payload: Option<LogPosition>) -> Applied {
-    Applied { position, payload: payload.unwrap_or(position) }
+fn applied_at(position: LogPosition, payload: Option<LogPosition>) -> RecordPosition {
+    RecordPosition { position, payload: payload.unwrap_or(position) }
 }

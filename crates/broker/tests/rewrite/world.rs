@@ -5,9 +5,10 @@ use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, ProduceOut
 use ottla_core::Command;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
-use ottla_core::ops::{DeleteRecords, EndTxn, InitProducerId, Produce, ProduceBatch};
-use ottla_core::partition::{Isolation, Source};
-use ottla_core::transaction::{End, TransactionCheck};
+use ottla_core::partitions::{DeleteRecords, Produce, ProduceBatch};
+use ottla_core::partitions::{Isolation, Source};
+use ottla_core::transactions::TransactionCheck;
+use ottla_core::transactions::{EndTxn, InitProducerId};
 use ottla_store::Options;
 use ottla_store::testing::FaultMedium;
 use ottla_types::record::BatchPlace;
@@ -182,8 +183,14 @@ impl World {
 
     /// Ends the transaction. Returns the owner of the next one.
     pub(crate) fn end(&mut self, owner: Owner, commit: bool) -> Owner {
-        let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump: true };
-        self.submit(EndTxn { transactional_id: "id".to_owned(), end }).unwrap()
+        self.submit(EndTxn {
+            transactional_id: "id".to_owned(),
+            producer_id: owner.0,
+            producer_epoch: owner.1,
+            commit,
+            bump: true,
+        })
+        .unwrap()
     }
 
     /// Bytes from the oldest batch in the log to its end.

@@ -4,11 +4,12 @@ use ottla_broker::host::{self, Host, HostGone, HostOptions, NoRoom, Snapshots, S
 use ottla_core::Shard;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
-use ottla_core::group::MemberRef;
+use ottla_core::groups::MemberRef;
 use ottla_core::offsets::{CommitOffsets, Fetched, NewOffset, TopicOffsets};
-use ottla_core::ops::{EndTxn, InitProducerId, Produce, ProduceBatch};
-use ottla_core::partition::Isolation;
-use ottla_core::transaction::{End, TransactionCheck};
+use ottla_core::partitions::Isolation;
+use ottla_core::partitions::{Produce, ProduceBatch};
+use ottla_core::transactions::TransactionCheck;
+use ottla_core::transactions::{EndTxn, InitProducerId};
 use ottla_store::testing::FaultMedium;
 use ottla_store::{LogReader, Options};
 use ottla_types::record::BatchPlace;
@@ -115,8 +116,13 @@ impl World {
     }
 
     pub(crate) async fn commit_transaction(&self, owner: Owner) {
-        let end = End { producer_id: owner.0, producer_epoch: owner.1, commit: true, bump: true };
-        let end = EndTxn { transactional_id: "id".to_owned(), end };
+        let end = EndTxn {
+            transactional_id: "id".to_owned(),
+            producer_id: owner.0,
+            producer_epoch: owner.1,
+            commit: true,
+            bump: true,
+        };
         self.host.submit(end).await.unwrap().unwrap();
     }
 

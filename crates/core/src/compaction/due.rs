@@ -1,5 +1,6 @@
 //! When a partition is compacted, and up to where.
 
+use crate::config::CompactionLimits;
 use ottla_types::{Millis, Offset};
 
 /// A part or a batch of a partition, as far as this decision needs it.
@@ -17,21 +18,6 @@ pub struct Stretch {
     pub clean: bool,
     /// The earliest time at which a pass can take something more out of it, though it is clean. -1 for never.
     pub horizon: Millis,
-}
-
-/// What a topic says about its compaction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// `min.compaction.lag.ms`.
-    pub min_lag: Millis,
-    /// `max.compaction.lag.ms`.
-    pub max_lag: Millis,
-    /// `min.cleanable.dirty.ratio`: the share of bytes that no pass has seen yet must be larger.
-    pub dirty_ratio: f64,
-    /// `segment.ms`.
-    pub segment_ms: Millis,
-    /// `segment.bytes`.
-    pub segment_bytes: u64,
 }
 
 /// What a pass would look at: whole parts and batches.
@@ -56,7 +42,7 @@ pub struct Cleanable {
 /// `max.compaction.lag.ms` if that is shorter, and is among the last `segment.bytes` of the partition.
 pub fn cleanable(
     now: Millis,
-    limits: &Limits,
+    limits: &CompactionLimits,
     stable: Offset,
     bytes: u64,
     stretches: impl IntoIterator<Item = Stretch>,
@@ -101,7 +87,7 @@ pub fn cleanable(
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: CompactionLimits = CompactionLimits {
         min_lag: Millis(0),
         max_lag: Millis(i64::MAX),
         dirty_ratio: 0.5,
@@ -122,7 +108,7 @@ mod tests {
         (0..count).map(one).collect()
     }
 
-    fn to(now: i64, limits: &Limits, stable: i64, clean: i64) -> Option<i64> {
+    fn to(now: i64, limits: &CompactionLimits, stable: i64, clean: i64) -> Option<i64> {
         let found = cleanable(Millis(now), limits, Offset(stable), 1000, stretches(clean, 10))?;
         assert_eq!((found.from, found.dirty), (Offset(0), Offset(10 * clean)));
         assert_eq!(found.bytes as i64, 10 * (found.to.0 + 1));
@@ -135,9 +121,9 @@ mod tests {
         assert_eq!(to(1000, &LIMITS, 100, 0), Some(9));
         assert_eq!(to(1350, &LIMITS, 100, 0), Some(39));
         assert_eq!(to(1900, &LIMITS, 100, 0), Some(99));
-        let small = Limits { segment_bytes: 400, ..LIMITS };
+        let small = CompactionLimits { segment_bytes: 400, ..LIMITS };
         assert_eq!(to(900, &small, 100, 0), Some(59));
-        let soon = Limits { max_lag: Millis(600), ..LIMITS };
+        let soon = CompactionLimits { max_lag: Millis(600), ..LIMITS };
         assert_eq!(to(900, &soon, 100, 0), Some(39));
     }
 
@@ -146,7 +132,7 @@ mod tests {
         assert_eq!(to(9000, &LIMITS, 100, 0), Some(99));
         assert_eq!(to(9000, &LIMITS, 99, 0), Some(89));
         assert_eq!(to(9000, &LIMITS, 9, 0), None);
-        let lag = Limits { min_lag: Millis(8500), ..LIMITS };
+        let lag = CompactionLimits { min_lag: Millis(8500), ..LIMITS };
         assert_eq!(to(9000, &lag, 100, 0), Some(59));
         let mut late = stretches(0, 10);
         late[3].newest = Millis(8999);
@@ -158,13 +144,13 @@ mod tests {
     fn a_partition_is_due_by_ratio_by_lag_or_by_a_horizon() {
         assert_eq!(to(9000, &LIMITS, 100, 4), Some(99));
         assert_eq!(to(9000, &LIMITS, 100, 5), None);
-        let lag = Limits { max_lag: Millis(8500), ..LIMITS };
+        let lag = CompactionLimits { max_lag: Millis(8500), ..LIMITS };
         assert_eq!(to(8999, &lag, 100, 5), None);
         assert_eq!(to(9000, &lag, 100, 5), Some(99));
         assert_eq!(to(9000, &lag, 100, 10), None);
-        let never = Limits { dirty_ratio: 1.0, ..LIMITS };
+        let never = CompactionLimits { dirty_ratio: 1.0, ..LIMITS };
         assert_eq!(to(9000, &never, 100, 0), None);
-        let always = Limits { dirty_ratio: 0.0, ..LIMITS };
+        let always = CompactionLimits { dirty_ratio: 0.0, ..LIMITS };
         assert_eq!(to(9000, &always, 100, 9), Some(99));
         assert_eq!(to(9000, &always, 100, 10), None);
         let mut marked = stretches(9, 10);
@@ -176,7 +162,12 @@ mod tests {
 
     #[test]
     fn what_was_seen_once_is_seen_again_though_it_became_active() {
-        let long = Limits { segment_ms: Millis(100_000), segment_bytes: 100_000, dirty_ratio: 0.0, ..LIMITS };
+        let long = CompactionLimits {
+            segment_ms: Millis(100_000),
+            segment_bytes: 100_000,
+            dirty_ratio: 0.0,
+            ..LIMITS
+        };
         let mut marked = stretches(3, 10);
         marked[1].horizon = Millis(5);
         let found = cleanable(Millis(9000), &long, Offset(100), 1000, marked).unwrap();

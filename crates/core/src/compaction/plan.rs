@@ -1,9 +1,8 @@
 //! Which partitions the next passes look at, and what they have to know of them.
 
 use super::{Cleanable, Stretch, cleanable};
-use crate::catalog::Topic;
-use crate::partition::{Cut, Install, Partition, RetentionClass, size};
-use crate::shard::Shard;
+use crate::catalog::{Catalog, Topic};
+use crate::partitions::{Cut, Install, Partition, Partitions, RetentionClass, size};
 use ottla_types::record::{AbortedTransaction, ProducerState, RunPart, StoredBatch};
 use ottla_types::{Millis, Offset, TopicPartition};
 use std::collections::BTreeSet;
@@ -60,33 +59,35 @@ impl Compactable {
     }
 }
 
-impl Shard {
-    /// The partitions of compacted topics that are due, the dirtiest first, as many as one job takes; then by class and partition.
-    /// Those in `aside` are passed over.
-    pub fn plan_compaction(&self, now: Millis, aside: &BTreeSet<TopicPartition>) -> Vec<Compactable> {
-        let (mut due, now) = (Vec::new(), self.wall(now));
-        for topic in self.catalog.topics().filter(|topic| topic.settings.compact) {
-            let places = (0..topic.partitions).map(|partition| TopicPartition { topic: topic.id, partition });
-            for (at, partition) in places.filter_map(|at| Some((at, self.partitions.get(at)?))) {
-                let found = partition.cleanable(now, topic).filter(|_| !aside.contains(&at));
-                due.extend(found.map(|found| (found, topic, at, partition)));
-            }
+/// The partitions of compacted topics that are due, the dirtiest first, as many as one job takes; then by class and partition.
+/// Those in `aside` are passed over.
+pub(crate) fn plan(
+    now: Millis,
+    (catalog, partitions): (&Catalog, &Partitions),
+    aside: &BTreeSet<TopicPartition>,
+) -> Vec<Compactable> {
+    let mut due = Vec::new();
+    for topic in catalog.topics().filter(|topic| topic.settings.compact) {
+        let places = (0..topic.partitions).map(|partition| TopicPartition { topic: topic.id, partition });
+        for (at, partition) in places.filter_map(|at| Some((at, partitions.get(at)?))) {
+            let found = partition.cleanable(now, topic).filter(|_| !aside.contains(&at));
+            due.extend(found.map(|found| (found, topic, at, partition)));
         }
-        due.sort_by(|(one, ..), (other, ..)| other.ratio.total_cmp(&one.ratio));
-        let (mut bytes, mut batches) = (0, 0);
-        let mut plan = Vec::new();
-        for (found, topic, at, partition) in due {
-            if bytes >= ENOUGH_BYTES || batches >= MOST_BATCHES {
-                break;
-            }
-            let one = compactable(&found, topic, (at, partition), MOST_BATCHES - batches);
-            bytes += found.bytes;
-            batches += one.batches.len();
-            plan.push(one);
-        }
-        plan.sort_by_key(|one| (one.class, one.partition));
-        plan
     }
+    due.sort_by(|(one, ..), (other, ..)| other.ratio.total_cmp(&one.ratio));
+    let (mut bytes, mut batches) = (0, 0);
+    let mut plan = Vec::new();
+    for (found, topic, at, partition) in due {
+        if bytes >= ENOUGH_BYTES || batches >= MOST_BATCHES {
+            break;
+        }
+        let one = compactable(&found, topic, (at, partition), MOST_BATCHES - batches);
+        bytes += found.bytes;
+        batches += one.batches.len();
+        plan.push(one);
+    }
+    plan.sort_by_key(|one| (one.class, one.partition));
+    plan
 }
 
 fn compactable(

@@ -1,7 +1,6 @@
 //! Topic configuration: every key Kafka 4.4 knows, and those that decide something here.
 
 use super::{ConfigError, Kind, Settings};
-use crate::compaction::Limits;
 use ottla_types::{Millis, TimestampType};
 use std::collections::BTreeMap;
 
@@ -206,6 +205,21 @@ pub(super) fn find(name: &str) -> Option<&'static TopicKey> {
     TOPIC_KEYS.iter().find(|key| key.name == name)
 }
 
+/// The settings of a topic that decide when it is compacted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CompactionLimits {
+    /// `min.compaction.lag.ms`.
+    pub min_lag: Millis,
+    /// `max.compaction.lag.ms`.
+    pub max_lag: Millis,
+    /// `min.cleanable.dirty.ratio`: the share of bytes that no pass has seen yet must be larger.
+    pub dirty_ratio: f64,
+    /// `segment.ms`.
+    pub segment_ms: Millis,
+    /// `segment.bytes`.
+    pub segment_bytes: u64,
+}
+
 /// What a topic's configuration comes to, where it decides something.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopicSettings {
@@ -220,7 +234,7 @@ pub struct TopicSettings {
     /// The last record of each key stays; records need keys.
     pub compact: bool,
     /// When compaction is due, and what it leaves alone; part of it are `segment.ms` and `segment.bytes`.
-    pub compaction: Limits,
+    pub compaction: CompactionLimits,
     /// How long compaction keeps tombstones and markers.
     pub delete_retention: Millis,
     /// Whose time records carry.
@@ -256,7 +270,7 @@ pub enum TopicCompression {
 impl TopicSettings {
     /// Checks what keys say about each other.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let Limits { min_lag, max_lag, .. } = self.compaction;
+        let CompactionLimits { min_lag, max_lag, .. } = self.compaction;
         if min_lag <= max_lag {
             return Ok(());
         }
@@ -280,7 +294,7 @@ impl TopicSettings {
             retention_bytes: Some(number("retention.bytes")).filter(|bytes| *bytes >= 0),
             delete: policy.contains("delete"),
             compact: policy.contains("compact"),
-            compaction: Limits {
+            compaction: CompactionLimits {
                 min_lag: Millis(number("min.compaction.lag.ms")),
                 max_lag: Millis(number("max.compaction.lag.ms")),
                 dirty_ratio: value(broker, configs, "min.cleanable.dirty.ratio")

@@ -1,33 +1,42 @@
 //! Old offsets, and groups that have nothing left (T-190).
 
+use super::Offsets;
+use crate::catalog::Catalog;
 use crate::effect::Effects;
-use crate::shard::Shard;
+use crate::groups::Groups;
 use ottla_types::record::{ClassicGroupUpdated, GroupDeleted, OffsetsDeleted};
 use ottla_types::{Millis, TopicPartition};
 
-impl Shard {
+impl Offsets {
     /// Looks for old offsets if it is time.
-    pub(crate) fn expire_offsets(&mut self, now: Millis, out: &mut Effects) {
-        let interval = self.catalog.settings().offsets_retention_check_interval;
-        match self.offsets.next_expiry {
+    pub(crate) fn tick(&mut self, now: Millis, others: (&Catalog, &Groups), out: &mut Effects) {
+        let (catalog, groups) = others;
+        let interval = catalog.settings().offsets_retention_check_interval;
+        match self.next_expiry {
             Some(at) if at > now => return,
-            Some(_) => self.groups.stored().for_each(|stored| self.expire_group(now, stored, out)),
+            Some(_) => groups.stored().for_each(|stored| self.expire_group(now, stored, others, out)),
             None => {}
         }
-        self.offsets.next_expiry = Some(now.after(interval));
+        self.next_expiry = Some(now.after(interval));
     }
 
     /// When old offsets have to be looked for; at once after start, to begin the interval.
-    pub(crate) fn offsets_deadline(&self) -> Option<Millis> {
-        self.groups.stored().next()?;
-        Some(self.offsets.next_expiry.unwrap_or_default())
+    pub(crate) fn deadline(&self, groups: &Groups) -> Option<Millis> {
+        groups.stored().next()?;
+        Some(self.next_expiry.unwrap_or_default())
     }
 
-    fn expire_group(&self, now: Millis, stored: &ClassicGroupUpdated, out: &mut Effects) {
-        let Some(group) = self.groups.get(&stored.group_id).filter(|group| group.is_settled()) else {
+    fn expire_group(
+        &self,
+        now: Millis,
+        stored: &ClassicGroupUpdated,
+        others: (&Catalog, &Groups),
+        out: &mut Effects,
+    ) {
+        let Some(group) = others.1.get(&stored.group_id).filter(|group| group.is_settled()) else {
             return;
         };
-        let (old, left) = self.old_offsets(now, stored);
+        let (old, left) = self.old_offsets(now, stored, others);
         if left == 0 && group.is_idle() {
             let group_id = stored.group_id.clone();
             out.append(GroupDeleted { group_id });
@@ -39,9 +48,13 @@ impl Shard {
 
     /// The partitions whose offsets are past retention, and how many offsets stay. Time counts from the commit; in a group
     /// that had members, from when it lost the last. Staged offsets stay and keep their partition's committed one.
-    fn old_offsets(&self, now: Millis, stored: &ClassicGroupUpdated) -> (Vec<TopicPartition>, usize) {
-        let (Some(group), Some(offsets)) =
-            (self.groups.get(&stored.group_id), self.offsets.groups.get(&stored.group_id))
+    fn old_offsets(
+        &self,
+        now: Millis,
+        stored: &ClassicGroupUpdated,
+        (catalog, groups): (&Catalog, &Groups),
+    ) -> (Vec<TopicPartition>, usize) {
+        let (Some(group), Some(offsets)) = (groups.get(&stored.group_id), self.groups.get(&stored.group_id))
         else {
             return (Vec::new(), 0);
         };
@@ -51,10 +64,10 @@ impl Shard {
         if !judgeable {
             return (Vec::new(), offsets.committed.len() + staged);
         }
-        let retention = self.catalog.settings().offsets_retention;
+        let retention = catalog.settings().offsets_retention;
         let is_old = |partition: &TopicPartition, commit: Millis| {
             let since = if by_commit { commit } else { stored.at };
-            let topic = self.catalog.topic(partition.topic);
+            let topic = catalog.topic(partition.topic);
             let subscribed = topic.is_some_and(|topic| group.is_subscribed(&topic.name));
             now.since(since) >= retention && !subscribed && !offsets.is_staged(*partition)
         };

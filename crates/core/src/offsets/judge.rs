@@ -2,14 +2,14 @@
 
 use super::{
     CommitOffsets, CommitOffsetsReply, DeleteOffsets, DeleteOffsetsError, DeleteOffsetsReply, NewOffset,
-    OffsetCommand, OffsetDeleteError, OffsetError, StageOffsets, StageOffsetsReply, TopicOffsets,
+    OffsetCommand, OffsetDeleteError, OffsetError, Offsets, Others, StageOffsets, StageOffsetsReply,
+    TopicOffsets,
 };
-use crate::catalog::Topic;
+use crate::catalog::{Catalog, Topic};
 use crate::effect::Effects;
 use crate::hash::offsets_partition;
 use crate::refusal::{Facts, Refused};
-use crate::shard::Shard;
-use crate::transaction::{TransactionCheck, TransactionClaim};
+use crate::transactions::{TransactionCheck, TransactionClaim};
 use ottla_types::record::{CommittedOffset, OffsetsCommitted, OffsetsDeleted, OffsetsStaged};
 use ottla_types::{Millis, TopicPartition};
 
@@ -17,125 +17,39 @@ use ottla_types::{Millis, TopicPartition};
 type Results<E> = Vec<Vec<Result<(), E>>>;
 type Refusal = Refused<OffsetError>;
 
-impl Shard {
-    pub(crate) fn step_offsets(&mut self, now: Millis, command: OffsetCommand, out: &mut Effects) {
+impl Offsets {
+    /// Judges a command and replies to it.
+    pub(crate) fn step(
+        &self,
+        now: Millis,
+        command: OffsetCommand,
+        mut others: Others<'_>,
+        out: &mut Effects,
+    ) {
         match command {
             OffsetCommand::CommitOffsets(command, ticket) => {
-                let reply = self.commit_offsets(now, command, out);
+                let reply = commit_offsets(now, command, &mut others, out);
                 out.reply(ticket, reply);
             }
             OffsetCommand::StageOffsets(command, ticket) => {
-                let reply = self.stage_offsets(now, command, out);
+                let reply = stage_offsets(now, command, &mut others, out);
                 out.reply(ticket, reply);
             }
             OffsetCommand::DeleteOffsets(command, ticket) => {
-                let reply = self.delete_offsets(command, out);
+                let reply = self.delete_offsets(command, &others, out);
                 out.reply(ticket, reply);
             }
         }
     }
 
-    fn commit_offsets(&mut self, now: Millis, ask: CommitOffsets, out: &mut Effects) -> CommitOffsetsReply {
-        let gate = if self.any_exists(&ask.topics) {
-            self.groups
-                .admit_commit(now, &ask.member, true)
-                .map_err(|refusal| refusal.map(OffsetError::Fenced))
-        } else {
-            Ok(())
-        };
-        let (results, offsets) = self.judge_offsets(now, ask.topics, gate);
-        if !offsets.is_empty() {
-            let group_id = ask.member.group_id;
-            out.append(OffsetsCommitted { group_id, offsets });
-        }
-        results
-    }
-
-    fn stage_offsets(&mut self, now: Millis, mut ask: StageOffsets, out: &mut Effects) -> StageOffsetsReply {
-        let topics = std::mem::take(&mut ask.topics);
-        let gate = if self.any_exists(&topics) { self.admit_stage(now, &ask, out) } else { Ok(()) };
-        let (results, offsets) = self.judge_offsets(now, topics, gate);
-        if !offsets.is_empty() {
-            out.append(OffsetsStaged {
-                group_id: ask.member.group_id,
-                producer_id: ask.producer_id,
-                producer_epoch: ask.producer_epoch,
-                offsets,
-            });
-        }
-        results
-    }
-
-    /// The transaction comes before the group: a fenced member's request may start it although its offsets are refused (T-164).
-    fn admit_stage(&mut self, now: Millis, ask: &StageOffsets, out: &mut Effects) -> Result<(), Refusal> {
-        if ask.member.group_id.is_empty() {
-            return Err(Refused::by("T-162", OffsetError::InvalidGroupId, Facts::None));
-        }
-        let home = offsets_partition(&ask.member.group_id, self.catalog.settings().offsets_partitions);
-        let claim = TransactionClaim {
-            transactional_id: ask.transactional_id.clone(),
-            producer_id: ask.producer_id,
-            producer_epoch: ask.producer_epoch,
-            check: if ask.verify_only { TransactionCheck::Verify } else { TransactionCheck::Add },
-        };
-        let admitted = self.transactions.admit(now, &claim, &[], &[home]);
-        let added = admitted.map_err(|refusal| refusal.map(OffsetError::Transaction))?;
-        added.into_iter().for_each(|record| out.append(record));
-        self.groups.admit_commit(now, &ask.member, false).map_err(|refusal| refusal.map(OffsetError::Fenced))
-    }
-
-    /// False if nothing asked for exists: then neither the transaction nor the group is looked at (T-161).
-    fn any_exists(&self, topics: &[TopicOffsets]) -> bool {
-        topics.iter().any(|asked| {
-            let topic = self.catalog.topic_by(&asked.topic);
-            topic.is_some_and(|topic| asked.offsets.iter().any(|new| topic.has(new.partition)))
-        })
-    }
-
-    /// Each offset by itself: a partition that does not exist, what is wrong with the whole request, a note that is too long.
-    fn judge_offsets(
+    fn delete_offsets(
         &self,
-        now: Millis,
-        topics: Vec<TopicOffsets>,
-        gate: Result<(), Refusal>,
-    ) -> (Results<Refusal>, Vec<(TopicPartition, CommittedOffset)>) {
-        let mut passed = Vec::new();
-        let results = topics.into_iter().map(|asked| {
-            let topic = self.catalog.topic_by(&asked.topic);
-            let judged = asked.offsets.into_iter().map(|new| {
-                let at = self.judge_offset(topic, &new, gate)?;
-                let NewOffset { offset, leader_epoch, metadata, .. } = new;
-                passed.push((at, CommittedOffset { offset, leader_epoch, metadata, at: now }));
-                Ok(())
-            });
-            judged.collect()
-        });
-        (results.collect(), passed)
-    }
-
-    fn judge_offset(
-        &self,
-        topic: Option<&Topic>,
-        new: &NewOffset,
-        gate: Result<(), Refusal>,
-    ) -> Result<TopicPartition, Refusal> {
-        let unknown = |error| Refused::by("T-161", error, Facts::None);
-        let topic = topic.ok_or(unknown(OffsetError::UnknownTopic))?;
-        let at = existing(Some(topic), new.partition).ok_or(unknown(OffsetError::UnknownPartition))?;
-        gate?;
-        let most = self.catalog.settings().offset_metadata_max;
-        if utf16_exceeds(&new.metadata, most) {
-            let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-            let given = number(new.metadata.encode_utf16().count());
-            let facts = Facts::Most { given, most: number(most) };
-            return Err(Refused::by("T-166", OffsetError::MetadataTooLarge, facts));
-        }
-        Ok(at)
-    }
-
-    fn delete_offsets(&self, ask: DeleteOffsets, out: &mut Effects) -> DeleteOffsetsReply {
+        ask: DeleteOffsets,
+        others: &Others<'_>,
+        out: &mut Effects,
+    ) -> DeleteOffsetsReply {
         let mut partitions = Vec::new();
-        let result = self.judge_delete(&ask, &mut partitions);
+        let result = self.judge_delete(&ask, others, &mut partitions);
         if result.is_ok() && !partitions.is_empty() {
             let group_id = ask.group_id;
             out.append(OffsetsDeleted { group_id, partitions });
@@ -147,13 +61,14 @@ impl Shard {
     fn judge_delete(
         &self,
         ask: &DeleteOffsets,
+        others: &Others<'_>,
         gone: &mut Vec<TopicPartition>,
     ) -> Result<Results<OffsetDeleteError>, DeleteOffsetsError> {
-        let group = self.groups.get(&ask.group_id).ok_or(DeleteOffsetsError::UnknownGroup)?;
+        let group = others.groups.get(&ask.group_id).ok_or(DeleteOffsetsError::UnknownGroup)?;
         if !group.is_empty() && !group.is_consumer() {
             return Err(DeleteOffsetsError::NotEmpty);
         }
-        let offsets = self.offsets.groups.get(&ask.group_id);
+        let offsets = self.groups.get(&ask.group_id);
         let mut judge = |topic: Option<&Topic>, partition: i32| {
             let at = existing(topic, partition).ok_or(OffsetDeleteError::UnknownPartition)?;
             if topic.is_some_and(|topic| group.is_subscribed(&topic.name)) {
@@ -163,11 +78,121 @@ impl Shard {
             Ok(())
         };
         let judged = ask.topics.iter().map(|(topic, asked)| {
-            let topic = self.catalog.topic_by(topic);
+            let topic = others.catalog.topic_by(topic);
             asked.iter().map(|partition| judge(topic, *partition)).collect()
         });
         Ok(judged.collect())
     }
+}
+
+fn commit_offsets(
+    now: Millis,
+    ask: CommitOffsets,
+    others: &mut Others<'_>,
+    out: &mut Effects,
+) -> CommitOffsetsReply {
+    let gate = if any_exists(others.catalog, &ask.topics) {
+        others.groups.admit_commit(now, &ask.member, true).map_err(|refusal| refusal.map(OffsetError::Fenced))
+    } else {
+        Ok(())
+    };
+    let (results, offsets) = judge_offsets(now, others.catalog, ask.topics, gate);
+    if !offsets.is_empty() {
+        let group_id = ask.member.group_id;
+        out.append(OffsetsCommitted { group_id, offsets });
+    }
+    results
+}
+
+fn stage_offsets(
+    now: Millis,
+    mut ask: StageOffsets,
+    others: &mut Others<'_>,
+    out: &mut Effects,
+) -> StageOffsetsReply {
+    let topics = std::mem::take(&mut ask.topics);
+    let gate = if any_exists(others.catalog, &topics) { admit_stage(now, &ask, others, out) } else { Ok(()) };
+    let (results, offsets) = judge_offsets(now, others.catalog, topics, gate);
+    if !offsets.is_empty() {
+        out.append(OffsetsStaged {
+            group_id: ask.member.group_id,
+            producer_id: ask.producer_id,
+            producer_epoch: ask.producer_epoch,
+            offsets,
+        });
+    }
+    results
+}
+
+/// The transaction comes before the group: a fenced member's request may start it although its offsets are refused (T-164).
+fn admit_stage(
+    now: Millis,
+    ask: &StageOffsets,
+    others: &mut Others<'_>,
+    out: &mut Effects,
+) -> Result<(), Refusal> {
+    if ask.member.group_id.is_empty() {
+        return Err(Refused::by("T-162", OffsetError::InvalidGroupId, Facts::None));
+    }
+    let home = offsets_partition(&ask.member.group_id, others.catalog.settings().offsets_partitions);
+    let claim = TransactionClaim {
+        transactional_id: ask.transactional_id.clone(),
+        producer_id: ask.producer_id,
+        producer_epoch: ask.producer_epoch,
+        check: if ask.verify_only { TransactionCheck::Verify } else { TransactionCheck::Add },
+    };
+    let admitted = others.transactions.admit(now, &claim, (&[], &[home]), out);
+    admitted.map_err(|refusal| refusal.map(OffsetError::Transaction))?;
+    others.groups.admit_commit(now, &ask.member, false).map_err(|refusal| refusal.map(OffsetError::Fenced))
+}
+
+/// False if nothing asked for exists: then neither the transaction nor the group is looked at (T-161).
+fn any_exists(catalog: &Catalog, topics: &[TopicOffsets]) -> bool {
+    topics.iter().any(|asked| {
+        let topic = catalog.topic_by(&asked.topic);
+        topic.is_some_and(|topic| asked.offsets.iter().any(|new| topic.has(new.partition)))
+    })
+}
+
+/// Each offset by itself: a partition that does not exist, what is wrong with the whole request, a note that is too long.
+fn judge_offsets(
+    now: Millis,
+    catalog: &Catalog,
+    topics: Vec<TopicOffsets>,
+    gate: Result<(), Refusal>,
+) -> (Results<Refusal>, Vec<(TopicPartition, CommittedOffset)>) {
+    let mut passed = Vec::new();
+    let results = topics.into_iter().map(|asked| {
+        let topic = catalog.topic_by(&asked.topic);
+        let judged = asked.offsets.into_iter().map(|new| {
+            let at = judge_offset(catalog, topic, &new, gate)?;
+            let NewOffset { offset, leader_epoch, metadata, .. } = new;
+            passed.push((at, CommittedOffset { offset, leader_epoch, metadata, at: now }));
+            Ok(())
+        });
+        judged.collect()
+    });
+    (results.collect(), passed)
+}
+
+fn judge_offset(
+    catalog: &Catalog,
+    topic: Option<&Topic>,
+    new: &NewOffset,
+    gate: Result<(), Refusal>,
+) -> Result<TopicPartition, Refusal> {
+    let unknown = |error| Refused::by("T-161", error, Facts::None);
+    let topic = topic.ok_or(unknown(OffsetError::UnknownTopic))?;
+    let at = existing(Some(topic), new.partition).ok_or(unknown(OffsetError::UnknownPartition))?;
+    gate?;
+    let most = catalog.settings().offset_metadata_max;
+    if utf16_exceeds(&new.metadata, most) {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let given = number(new.metadata.encode_utf16().count());
+        let facts = Facts::Most { given, most: number(most) };
+        return Err(Refused::by("T-166", OffsetError::MetadataTooLarge, facts));
+    }
+    Ok(at)
 }
 
 fn existing(topic: Option<&Topic>, partition: i32) -> Option<TopicPartition> {

@@ -1,7 +1,7 @@
 //! Deleting groups.
 
 use crate::world::{Joiner, World};
-use ottla_core::group::DeleteGroupError;
+use ottla_core::groups::DeleteGroupError;
 
 #[test]
 fn t_188_only_a_group_without_members_is_deleted() {

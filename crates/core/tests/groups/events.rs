@@ -1,7 +1,7 @@
 //! The table of the group's state machine: every event in every state.
 
 use crate::world::{Joiner, World, me};
-use ottla_core::group::{GroupState, HeartbeatError, JoinError, MemberError, SyncError};
+use ottla_core::groups::{GroupState, HeartbeatError, JoinError, MemberError, SyncError};
 
 const STATES: [GroupState; 4] =
     [GroupState::Empty, GroupState::PreparingRebalance, GroupState::CompletingRebalance, GroupState::Stable];

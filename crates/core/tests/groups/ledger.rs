@@ -2,13 +2,12 @@
 
 use crate::world::{OTHER, TOPIC, World, kind, me};
 use ottla_core::catalog::TopicRef;
-use ottla_core::group::MemberRef;
+use ottla_core::groups::MemberRef;
 use ottla_core::offsets::{
     CommitOffsets, DeleteOffsets, DeleteOffsetsError, Fetched, NewOffset, OffsetDeleteError, OffsetError,
     StageOffsets, TopicOffsets,
 };
-use ottla_core::ops::{EndTxn, InitProducerId};
-use ottla_core::transaction::End;
+use ottla_core::transactions::{EndTxn, InitProducerId};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
 
 pub(crate) type Owner = (ProducerId, ProducerEpoch);
@@ -103,9 +102,8 @@ impl World {
     /// Ends a transaction at version 2; gives the next owner.
     pub(crate) fn end(&mut self, id: &str, owner: Owner, commit: bool) -> Owner {
         let (producer_id, producer_epoch) = owner;
-        let end = End { producer_id, producer_epoch, commit, bump: true };
         let transactional_id = id.to_owned();
-        self.ask(EndTxn { transactional_id, end }).unwrap()
+        self.ask(EndTxn { transactional_id, producer_id, producer_epoch, commit, bump: true }).unwrap()
     }
 
     /// What OffsetFetch shows without asking for stable offsets.

@@ -1,7 +1,7 @@
 //! Joining, syncing and leaving with several members.
 
 use crate::world::{Joiner, World, me, subscription};
-use ottla_core::group::{
+use ottla_core::groups::{
     GroupState, HeartbeatError, JoinError, LeaveError, MemberError, SyncError, SyncGroup,
 };
 

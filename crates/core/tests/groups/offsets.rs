@@ -2,9 +2,9 @@
 
 use crate::ledger::{new_offset, nobody, noted, p, q};
 use crate::world::{Joiner, OTHER, TOPIC, World, me};
-use ottla_core::group::{CommitFencing, GroupState, HeartbeatError, MemberRef};
+use ottla_core::groups::{CommitFencing, GroupState, HeartbeatError, MemberRef};
 use ottla_core::offsets::{DeleteOffsetsError, Fetched, OffsetDeleteError, OffsetError};
-use ottla_core::transaction::TransactionError;
+use ottla_core::transactions::TransactionError;
 use ottla_types::record::{CatalogRecord, LogRecord, TopicDeleted};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 

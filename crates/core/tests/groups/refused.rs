@@ -1,7 +1,7 @@
 //! What a group is after the log refused its record.
 
 use crate::world::{Joiner, World, me};
-use ottla_core::group::{GroupState, HeartbeatError};
+use ottla_core::groups::{GroupState, HeartbeatError};
 
 #[test]
 fn a_generation_that_was_refused_never_was() {

@@ -2,10 +2,10 @@
 
 use crate::ledger::{Owner, new_offset, nobody, p};
 use crate::world::{World, kind, me};
-use ottla_core::group::MemberRef;
+use ottla_core::groups::MemberRef;
 use ottla_core::offsets::{Fetched, OffsetError, StageOffsets};
-use ottla_core::ops::{AddOffsetsToTxn, EndTxn};
-use ottla_core::transaction::{End, TransactionCheck, TransactionClaim, TransactionError};
+use ottla_core::transactions::{AddOffsetsToTxn, EndTxn};
+use ottla_core::transactions::{TransactionCheck, TransactionClaim, TransactionError};
 use ottla_core::{Command, Effects, Ticket, TicketId, offsets_partition};
 use ottla_types::record::{LogRecord, OffsetRecord, TransactionRecord, TransactionStatus};
 
@@ -251,8 +251,17 @@ fn t_192_an_end_leaves_the_staged_offsets_of_others() {
     let mut world = World::new();
     let (one, two) = (world.init("one"), world.init("two"));
     world.stage("one", one, p(0), 1);
-    let end = End { producer_id: two.0, producer_epoch: two.1, commit: false, bump: true };
-    assert!(world.ask(EndTxn { transactional_id: "two".to_owned(), end }).is_ok());
+    assert!(
+        world
+            .ask(EndTxn {
+                transactional_id: "two".to_owned(),
+                producer_id: two.0,
+                producer_epoch: two.1,
+                commit: false,
+                bump: true
+            })
+            .is_ok()
+    );
     assert!(world.is_unstable(p(0)));
     let member = me("", -1);
     assert_eq!(world.stage_as("one", one, &member, true, vec![new_offset(p(1), 1)]), [Ok(())]);

@@ -1,7 +1,7 @@
 //! Static members (KIP-345): they come back without their member id and keep their place.
 
 use crate::world::{Joiner, World, me};
-use ottla_core::group::{GroupState, HeartbeatError, JoinError, MemberRef, SyncError};
+use ottla_core::groups::{GroupState, HeartbeatError, JoinError, MemberRef, SyncError};
 
 fn returning(name: &str) -> Joiner {
     Joiner::named(name)

@@ -1,7 +1,7 @@
 //! Sessions, the join phase, the sync phase, and the first rebalance.
 
 use crate::world::{Joiner, World, me};
-use ottla_core::group::{GroupState, HeartbeatError, JoinError};
+use ottla_core::groups::{GroupState, HeartbeatError, JoinError};
 
 #[test]
 fn a_silent_member_is_dropped_after_its_session_timeout() {

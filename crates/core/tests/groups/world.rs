@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use ottla_core::config::Settings;
-use ottla_core::group::{
+use ottla_core::groups::{
     DeleteGroupError, DeleteGroups, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup,
     JoinGroupReply, LeaveGroup, LeaveGroupReply, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
     SyncGroupReply, Synced,
 };
-use ottla_core::{Applied, Command, Effect, Effects, Input, Refused, Reply, Shard, Ticket, TicketId};
+use ottla_core::{Command, Effect, Effects, Input, RecordPosition, Refused, Reply, Shard, Ticket, TicketId};
 use ottla_types::record::{CatalogRecord, LogRecord, TopicCreated};
 use ottla_types::{LogPosition, Millis, TopicId};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) struct World {
     pub(crate) shard: Shard,
     settings: Settings,
     pub(crate) now: Millis,
-    pub(crate) log: Vec<(Applied, LogRecord)>,
+    pub(crate) log: Vec<(RecordPosition, LogRecord)>,
     /// Replies that no test has read, but for those to JoinGroup.
     replies: BTreeMap<TicketId, Reply>,
     /// Members that wait to join, and the replies of those that do not that no test has read.
@@ -104,7 +104,7 @@ impl World {
     /// Stores a record and applies it, as the host does.
     pub(crate) fn append(&mut self, record: LogRecord) {
         let position = LogPosition(self.log.len() as u64 * 100);
-        let at = Applied { position, payload: position };
+        let at = RecordPosition { position, payload: position };
         self.shard.apply(at, &record);
         self.log.push((at, record));
     }

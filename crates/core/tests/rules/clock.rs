@@ -1,8 +1,8 @@
 //! Wall time may be set while the broker runs: timestamps and retention follow it, waits do not.
 
 use crate::world::{World, at, batch, owner, plain};
-use ottla_core::ops::ProduceError;
-use ottla_core::transaction::TransactionCheck;
+use ottla_core::partitions::ProduceError;
+use ottla_core::transactions::TransactionCheck;
 use ottla_types::record::TransactionStatus;
 use ottla_types::{BatchSummary, Millis};
 

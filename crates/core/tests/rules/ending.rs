@@ -2,8 +2,8 @@
 
 use crate::support::{Answer, input};
 use crate::world::{Owner, World, at, owner};
-use ottla_core::ops::{AbortTransaction, NotOpen};
-use ottla_core::transaction::EndError::{self, Fenced, InvalidState, UnknownProducer};
+use ottla_core::transactions::EndError::{self, Fenced, InvalidState, UnknownProducer};
+use ottla_core::transactions::{AbortTransaction, NotOpen};
 use ottla_types::record::{
     LogRecord, TransactionRecord, TransactionState, TransactionStatus, TransactionUpdated,
 };
@@ -33,7 +33,7 @@ pub(crate) fn world_at(status: TransactionStatus, epoch: i16, last: i16) -> Worl
     let ongoing = status == TransactionStatus::Ongoing;
     let partitions = if ongoing { vec![at(1, 0)] } else { vec![] };
     let updated = TransactionUpdated { state, partitions, offset_partitions: vec![] };
-    let nowhere = ottla_core::Applied { position: LogPosition(0), payload: LogPosition(0) };
+    let nowhere = ottla_core::RecordPosition { position: LogPosition(0), payload: LogPosition(0) };
     let reserved = ottla_types::record::ProducerIdsReserved { next: ProducerId(1000) };
     world.shard.apply(nowhere, &LogRecord::Transactions(TransactionRecord::ProducerIdsReserved(reserved)));
     world.shard.apply(nowhere, &LogRecord::Transactions(TransactionRecord::TransactionUpdated(updated)));
@@ -45,7 +45,7 @@ pub(crate) fn status_of(world: &World) -> TransactionStatus {
 }
 
 pub(crate) fn ended_records(world: &World) -> Vec<&ottla_types::record::TransactionEnded> {
-    let ended = |(_, record): &'_ (ottla_core::Applied, LogRecord)| {
+    let ended = |(_, record): &'_ (ottla_core::RecordPosition, LogRecord)| {
         matches!(record, LogRecord::Transactions(TransactionRecord::TransactionEnded(_)))
     };
     let all = world.log.iter().filter(|entry| ended(entry));

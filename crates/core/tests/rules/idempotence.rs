@@ -3,8 +3,8 @@
 use crate::support::Answer;
 use crate::world::{World, at, batch, kind, owner, plain, producing};
 use ottla_core::Input;
-use ottla_core::ops::{PartitionCommand, ProduceError};
-use ottla_core::transaction::TransactionCheck;
+use ottla_core::partitions::{PartitionCommand, ProduceError};
+use ottla_core::transactions::TransactionCheck;
 use ottla_types::{Millis, ProducerId};
 
 #[test]

@@ -3,8 +3,8 @@
 use crate::ending::{STATUSES, ended_records, status_of, world_at};
 use crate::support::Answer;
 use crate::world::{Owner, World, adding, at, batch, ending, initialise, owner, producing, staging};
-use ottla_core::ops::ProduceError;
-use ottla_core::transaction::{EndError, InitError, TransactionCheck, TransactionError};
+use ottla_core::partitions::ProduceError;
+use ottla_core::transactions::{EndError, InitError, TransactionCheck, TransactionError};
 use ottla_types::record::{LogRecord, TransactionRecord, TransactionStatus, TransactionUpdated};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use std::collections::BTreeSet;

@@ -3,8 +3,9 @@
 use crate::support::{Answer, input};
 use crate::world::{Owner, World, at, batch, claim, owner};
 use ottla_core::offsets_partition;
-use ottla_core::ops::{AddOffsetsToTxn, ProduceError};
-use ottla_core::transaction::{InitError, TransactionCheck, TransactionError, TransactionFilter};
+use ottla_core::partitions::ProduceError;
+use ottla_core::transactions::AddOffsetsToTxn;
+use ottla_core::transactions::{InitError, TransactionCheck, TransactionError, TransactionFilter};
 use ottla_types::record::{BatchPlace, LogRecord, PartitionRecord, TransactionRecord, TransactionStatus};
 use ottla_types::{Millis, Offset, ProducerId};
 

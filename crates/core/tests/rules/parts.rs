@@ -3,7 +3,7 @@
 use crate::support::input;
 use crate::world::{Owner, World, at, plain};
 use ottla_core::catalog::{AlterConfigs, ConfigChange, ConfigOp, ConfigTarget};
-use ottla_core::partition::{Isolation, ReadPlan, Source};
+use ottla_core::partitions::{Isolation, ReadPlan, Source};
 use ottla_types::record::{LogRecord, LogStartMoved, PartitionRecord, PartsInstalled, RunPart, StoredBatch};
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
 use proptest::prelude::*;

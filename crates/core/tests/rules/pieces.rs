@@ -1,6 +1,6 @@
 //! A snapshot that is taken in pieces while the log goes on.
 
-use ottla_core::{Applied, Shard};
+use ottla_core::{RecordPosition, Shard};
 use ottla_types::record::{LogRecord, SnapshotUnit};
 
 /// The pieces so far, each with the number of records in the log when it was taken.
@@ -25,7 +25,7 @@ impl Pieces {
     }
 
     /// Restores the pieces between the records of the log, from the first piece on.
-    pub(crate) fn restore(&self, shard: &mut Shard, log: &[(Applied, LogRecord)]) {
+    pub(crate) fn restore(&self, shard: &mut Shard, log: &[(RecordPosition, LogRecord)]) {
         let mut at = self.taken.first().map_or(0, |(records, _)| *records);
         for (records, rows) in &self.taken {
             log[at..*records].iter().for_each(|(at, record)| shard.apply(*at, record));

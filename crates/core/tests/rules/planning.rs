@@ -3,8 +3,8 @@
 use crate::world::{World, at, plain};
 use ottla_core::Input;
 use ottla_core::compaction::Compactable;
-use ottla_core::ops::PartitionCommand;
-use ottla_core::partition::{Install, InstallParts};
+use ottla_core::partitions::PartitionCommand;
+use ottla_core::partitions::{Install, InstallParts};
 use ottla_types::record::RunPart;
 use ottla_types::{Millis, Offset, TopicPartition};
 use std::collections::BTreeSet;

@@ -2,10 +2,10 @@
 
 use crate::support::{Answer, input};
 use crate::world::{Owner, World, at, kind, owner, plain};
-use ottla_core::ops::{DeleteRecordsError, EndTxn, MarkerError, TxnMarker, WriteTxnMarkers};
-use ottla_core::partition::Holder;
-use ottla_core::partition::Isolation::{Committed, Uncommitted};
-use ottla_core::transaction::End;
+use ottla_core::partitions::Holder;
+use ottla_core::partitions::Isolation::{Committed, Uncommitted};
+use ottla_core::partitions::{DeleteRecordsError, MarkerError, TxnMarker, WriteTxnMarkers};
+use ottla_core::transactions::EndTxn;
 use ottla_core::{Effects, Input};
 use ottla_types::record::BatchPlace;
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
@@ -56,10 +56,10 @@ fn ends(world: &World) -> (i64, i64, i64) {
 #[test]
 fn nothing_is_readable_before_it_is_durable() {
     let mut world = World::new();
-    let produce = ottla_core::ops::Produce {
+    let produce = ottla_core::partitions::Produce {
         transactional_id: None,
-        check: ottla_core::transaction::TransactionCheck::Add,
-        batches: vec![ottla_core::ops::ProduceBatch {
+        check: ottla_core::transactions::TransactionCheck::Add,
+        batches: vec![ottla_core::partitions::ProduceBatch {
             topic: ottla_core::catalog::TopicRef::Id(p0().topic),
             partition: p0().partition,
             keyless: false,
@@ -86,9 +86,13 @@ fn nothing_is_readable_before_it_is_durable() {
 fn t_200_an_end_counts_only_once_it_is_durable() {
     let (mut world, me) = open_at_zero();
     assert_eq!(ends(&world), (0, 1, 1));
-    let end =
-        ottla_core::transaction::End { producer_id: me.0, producer_epoch: me.1, commit: true, bump: true };
-    let ask = ottla_core::ops::EndTxn { transactional_id: "t".to_owned(), end };
+    let ask = ottla_core::transactions::EndTxn {
+        transactional_id: "t".to_owned(),
+        producer_id: me.0,
+        producer_epoch: me.1,
+        commit: true,
+        bump: true,
+    };
     world.step(input(ask));
     assert_eq!(ends(&world), (0, 1, 2));
     world.sync();
@@ -341,8 +345,13 @@ fn t_200_what_holds_the_last_stable_offset_is_known() {
     assert_eq!(holder(&world), Some(open));
     // The end is decided but not durable: its marker holds the offset as long.
     world.write(p0(), plain(1)).unwrap();
-    let end = End { producer_id: me.0, producer_epoch: me.1, commit: true, bump: true };
-    let ask = EndTxn { transactional_id: "t".to_owned(), end };
+    let ask = EndTxn {
+        transactional_id: "t".to_owned(),
+        producer_id: me.0,
+        producer_epoch: me.1,
+        commit: true,
+        bump: true,
+    };
     world.step(input(ask));
     let settling = Holder::Settling { first_offset: Offset(0), marker_offset: Offset(2) };
     assert_eq!(holder(&world), Some(settling));

@@ -4,17 +4,17 @@ use crate::ending::{ended_records, world_at};
 use crate::support::Answer;
 use crate::world::{Owner, World, adding, at, batch, ending, initialise, owner, plain, producing, staging};
 use ottla_core::offsets::Fetched;
-use ottla_core::ops::ProduceError;
-use ottla_core::transaction::{InitError, TransactionCheck};
-use ottla_core::{Applied, Input};
+use ottla_core::partitions::ProduceError;
+use ottla_core::transactions::{InitError, TransactionCheck};
+use ottla_core::{Input, RecordPosition};
 use ottla_types::record::{
     BatchAppended, BatchPlace, LogRecord, Marker, MarkerAppended, PartitionRecord, TransactionForgotten,
     TransactionRecord, TransactionStatus,
 };
 use ottla_types::{LogPosition, Offset, ProducerId};
 
-fn nowhere() -> Applied {
-    Applied { position: LogPosition(0), payload: LogPosition(0) }
+fn nowhere() -> RecordPosition {
+    RecordPosition { position: LogPosition(0), payload: LogPosition(0) }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::world::{World, adding, at, batch, ending, initialise, owner, producing, staging};
 use ottla_core::Input;
-use ottla_core::transaction::{InitError, TransactionCheck};
+use ottla_core::transactions::{InitError, TransactionCheck};
 use ottla_types::record::TransactionStatus;
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::world::{World, at, plain};
 use ottla_core::Input;
-use ottla_core::ops::PartitionCommand;
-use ottla_core::partition::{Hole, Install, InstallParts, RetentionClass, RunBounds, RunEnds, TailPlan};
+use ottla_core::partitions::PartitionCommand;
+use ottla_core::partitions::{Hole, Install, InstallParts, RetentionClass, RunBounds, RunEnds, TailPlan};
 use ottla_types::record::{LogRecord, RunPart};
 use ottla_types::{LogPosition, Millis, Offset, TopicPartition};
 

@@ -2,8 +2,8 @@
 
 use crate::support::{Answer, input};
 use crate::world::{World, at, batch, ending, owner, plain, producing};
-use ottla_core::ops::{ProduceError, TxnMarker, WriteTxnMarkers};
-use ottla_core::transaction::TransactionCheck::{Add, Verify};
+use ottla_core::partitions::{ProduceError, TxnMarker, WriteTxnMarkers};
+use ottla_core::transactions::TransactionCheck::{Add, Verify};
 use ottla_types::Offset;
 use ottla_types::record::{LogRecord, ProducerState, TransactionRecord};
 

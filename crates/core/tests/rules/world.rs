@@ -4,17 +4,15 @@ use crate::support::{Answer, Tickets, input};
 use bytes::Bytes;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
-use ottla_core::group::MemberRef;
+use ottla_core::groups::MemberRef;
 use ottla_core::offsets::{NewOffset, StageOffsets, TopicOffsets};
-use ottla_core::ops::{
-    AddPartitionsToTxn, Appended, DeleteRecords, DeleteRecordsError, EndTxn, InitProducerId, Produce,
-    ProduceBatch, ProduceError,
+use ottla_core::partitions::{
+    Appended, DeleteRecords, DeleteRecordsError, Produce, ProduceBatch, ProduceError,
 };
-use ottla_core::partition::{Isolation, OutOfRange, ReadPlan};
-use ottla_core::transaction::{
-    End, EndError, InitError, TransactionCheck, TransactionClaim, TransactionError,
-};
-use ottla_core::{Applied, Effect, Effects, Input, Refused, Shard};
+use ottla_core::partitions::{Isolation, OutOfRange, ReadPlan};
+use ottla_core::transactions::{AddPartitionsToTxn, EndTxn, InitProducerId};
+use ottla_core::transactions::{EndError, InitError, TransactionCheck, TransactionClaim, TransactionError};
+use ottla_core::{Effect, Effects, Input, RecordPosition, Refused, Shard};
 use ottla_types::record::{LogRecord, Marker, PartitionRecord, TransactionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -28,7 +26,7 @@ pub(crate) type Owner = (ProducerId, ProducerEpoch);
 pub(crate) struct World {
     pub(crate) shard: Shard,
     pub(crate) settings: Settings,
-    pub(crate) log: Vec<(Applied, LogRecord)>,
+    pub(crate) log: Vec<(RecordPosition, LogRecord)>,
     pub(crate) now: Millis,
     end: u64,
     pub(crate) advanced: Vec<TopicPartition>,
@@ -146,7 +144,7 @@ impl World {
             self.end += u64::from(appended.summary.size);
             appended.payload = Bytes::new();
         }
-        let at = Applied { position, payload };
+        let at = RecordPosition { position, payload };
         self.shard.apply(at, &record);
         self.log.push((at, record));
     }
@@ -358,8 +356,13 @@ pub(crate) fn adding(
 
 /// EndTxn.
 pub(crate) fn ending(id: &str, owner: Owner, commit: bool, bump: bool) -> Input {
-    let end = End { producer_id: owner.0, producer_epoch: owner.1, commit, bump };
-    input(EndTxn { transactional_id: id.to_owned(), end })
+    input(EndTxn {
+        transactional_id: id.to_owned(),
+        producer_id: owner.0,
+        producer_epoch: owner.1,
+        commit,
+        bump,
+    })
 }
 
 /// Produce.

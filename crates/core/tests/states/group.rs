@@ -6,7 +6,7 @@ mod scene;
 use crate::group::events::{Event, State, events};
 use crate::group::scene::Scene;
 use crate::table::{Row, Table};
-use ottla_core::group::GroupState;
+use ottla_core::groups::GroupState;
 
 fn table() -> Table {
     Table::parse(include_str!("group.txt"))

@@ -6,7 +6,7 @@ use crate::producer::scene::{BATCHES, COUNT, Kind, Scene, Step, knowledge, reach
 use crate::support::{Answer, input};
 use crate::table::{Row, Table};
 use crate::world::{STARTS, World, at};
-use ottla_core::ops::{Appended, MarkerError, ProduceError, TxnMarker, WriteTxnMarkers};
+use ottla_core::partitions::{Appended, MarkerError, ProduceError, TxnMarker, WriteTxnMarkers};
 use ottla_core::{Input, Refused};
 use ottla_types::ProducerEpoch;
 use ottla_types::record::{LogRecord, PartitionRecord, ProducerState};

@@ -3,7 +3,7 @@
 use crate::support::{Answer, Tickets};
 use bytes::Bytes;
 use ottla_core::config::Settings;
-use ottla_core::{Applied, Effect, Effects, Input, Shard, TicketId};
+use ottla_core::{Effect, Effects, Input, RecordPosition, Shard, TicketId};
 use ottla_types::record::{
     CatalogRecord, LogRecord, OffsetRecord, PartitionRecord, TopicCreated, TransactionRecord,
     TransactionStatus,
@@ -31,7 +31,7 @@ pub(crate) const STARTS: [Start; 3] = [Start::Live, Start::Replayed, Start::Rest
 pub(crate) struct World {
     pub(crate) shard: Shard,
     pub(crate) now: Millis,
-    pub(crate) log: Vec<(Applied, LogRecord)>,
+    pub(crate) log: Vec<(RecordPosition, LogRecord)>,
     /// What lived after each record of the log that came since [`World::started`].
     lived: BTreeMap<usize, Vec<LogRecord>>,
     watched: bool,
@@ -98,7 +98,7 @@ impl World {
             self.end += u64::from(appended.summary.size);
             appended.payload = Bytes::new();
         }
-        let at = Applied { position, payload };
+        let at = RecordPosition { position, payload };
         self.shard.apply(at, &record);
         self.log.push((at, record));
         if self.watched {
@@ -122,7 +122,7 @@ impl World {
             Start::Restored => {
                 let rows = self.shard.snapshot();
                 self.shard = Shard::new(settings());
-                let nowhere = Applied { position: LogPosition(0), payload: LogPosition(0) };
+                let nowhere = RecordPosition { position: LogPosition(0), payload: LogPosition(0) };
                 rows.iter().for_each(|row| self.shard.apply(nowhere, row));
                 assert_eq!(self.shard.snapshot(), rows, "a snapshot rebuilds what it was taken of");
             }
@@ -180,7 +180,7 @@ fn settings() -> Settings {
     SETTINGS.get_or_init(|| Settings::from_configs(&BTreeMap::new()).unwrap()).clone()
 }
 
-fn replayed(log: &[(Applied, LogRecord)]) -> Shard {
+fn replayed(log: &[(RecordPosition, LogRecord)]) -> Shard {
     let mut shard = Shard::new(settings());
     log.iter().for_each(|(at, record)| shard.apply(*at, record));
     shard
@@ -213,7 +213,7 @@ fn check_whole(shard: &Shard) {
 }
 
 /// Each batch and marker takes the offset after the one before.
-fn check_offsets(log: &[(Applied, LogRecord)]) {
+fn check_offsets(log: &[(RecordPosition, LogRecord)]) {
     let mut next = BTreeMap::<TopicPartition, i64>::new();
     let mut take = |at: TopicPartition, offset: i64, count: i64| {
         let expected = next.entry(at).or_default();

@@ -3,13 +3,14 @@
 use ottla_core::catalog::{
     AlterConfigsReply, CatalogCommand, CreatePartitionsReply, CreateTopicsReply, DeleteTopicsReply,
 };
-use ottla_core::group::{
+use ottla_core::groups::{
     DeleteGroupsReply, GroupCommand, HeartbeatReply, JoinGroupReply, LeaveGroupReply, SyncGroupReply,
 };
 use ottla_core::offsets::{CommitOffsetsReply, DeleteOffsetsReply, OffsetCommand, StageOffsetsReply};
-use ottla_core::ops::{
-    AbortTransactionReply, AddOffsetsToTxnReply, AddPartitionsToTxnReply, DeleteRecordsReply, EndTxnReply,
-    InitProducerIdReply, PartitionCommand, ProduceReply, TransactionCommand, WriteTxnMarkersReply,
+use ottla_core::partitions::{DeleteRecordsReply, PartitionCommand, ProduceReply, WriteTxnMarkersReply};
+use ottla_core::transactions::{
+    AbortTransactionReply, AddOffsetsToTxnReply, AddPartitionsToTxnReply, EndTxnReply, InitProducerIdReply,
+    TransactionCommand,
 };
 use ottla_core::{Command, Input, Reply, Ticket, TicketId};
 use std::collections::BTreeMap;

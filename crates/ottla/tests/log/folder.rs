@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ottla_core::{Applied, Shard};
+use ottla_core::{RecordPosition, Shard};
 use ottla_store::inspect::{Folder, LogItem};
 use ottla_store::{Callbacks, DiskMedium, EntryRange, Log, OpenError, Options, PartEnd, ReplayItem};
 use ottla_types::record::*;
@@ -78,8 +78,8 @@ struct FolderBuilder {
     time: i64,
 }
 
-fn applied(at: EntryRange) -> Applied {
-    Applied { position: at.position, payload: at.payload.unwrap_or(at.position) }
+fn applied(at: EntryRange) -> RecordPosition {
+    RecordPosition { position: at.position, payload: at.payload.unwrap_or(at.position) }
 }
 
 impl FolderBuilder {

@@ -2,7 +2,7 @@
 
 use ottla_broker::Context;
 use ottla_broker::host::HostGone;
-use ottla_core::ops::{AbortTransaction, NotOpen};
+use ottla_core::transactions::{AbortTransaction, NotOpen};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 
 /// The transaction to abort, named so exactly that no later transaction of the same id is aborted instead.

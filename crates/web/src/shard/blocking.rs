@@ -2,7 +2,7 @@
 
 use crate::format::span;
 use ottla_core::Shard;
-use ottla_core::partition::{Holder, Partition};
+use ottla_core::partitions::{Holder, Partition};
 use ottla_types::record::TransactionStatus;
 use ottla_types::{Millis, ProducerId};
 use serde::Serialize;

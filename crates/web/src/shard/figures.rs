@@ -3,7 +3,7 @@
 use ottla_broker::Context;
 use ottla_broker::host::HostGone;
 use ottla_core::Shard;
-use ottla_core::group::GroupState;
+use ottla_core::groups::GroupState;
 use ottla_core::offsets::Fetched;
 use ottla_types::TopicId;
 use std::collections::HashMap;

@@ -5,7 +5,7 @@ use crate::format::ByteText;
 use ottla_broker::Context;
 use ottla_broker::host::HostGone;
 use ottla_core::Shard;
-use ottla_core::group::{GroupListing, GroupView, MemberView};
+use ottla_core::groups::{GroupListing, GroupView, MemberView};
 use ottla_core::offsets::Fetched;
 use ottla_wire::messages::{ConsumerProtocolAssignment, Message};
 use serde::Serialize;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ottla_broker::Context;
 use ottla_broker::host::HostGone;
 use ottla_core::Shard;
-use ottla_core::partition::{Isolation, Partition, ReadPlan};
+use ottla_core::partitions::{Isolation, Partition, ReadPlan};
 use ottla_types::record::AbortedTransaction;
 use ottla_types::{Offset, ProducerId};
 use serde::Serialize;

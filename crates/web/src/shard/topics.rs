@@ -6,7 +6,7 @@ use ottla_broker::Context;
 use ottla_broker::host::HostGone;
 use ottla_core::Shard;
 use ottla_core::catalog::Topic;
-use ottla_core::partition::Partition;
+use ottla_core::partitions::Partition;
 use ottla_types::{Millis, TopicPartition};
 use serde::Serialize;
 use std::collections::BTreeMap;

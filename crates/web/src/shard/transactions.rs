@@ -6,7 +6,7 @@ use crate::format::span;
 use ottla_broker::Context;
 use ottla_broker::host::HostGone;
 use ottla_core::Shard;
-use ottla_core::transaction::Transaction;
+use ottla_core::transactions::Transaction;
 use ottla_types::record::TransactionStatus;
 use ottla_types::{Millis, TopicPartition};
 use serde::Serialize;

@@ -6,7 +6,7 @@ use crate::transaction::said::Said;
 use crate::world::{World, at};
 use ottla_core::Input;
 use ottla_core::offsets::Fetched;
-use ottla_core::partition::Isolation;
+use ottla_core::partitions::Isolation;
 use ottla_types::record::{LogRecord, PartitionRecord, ProducerIdsReserved, TransactionRecord};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 use std::collections::{BTreeMap, BTreeSet};

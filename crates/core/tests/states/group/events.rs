@@ -1,7 +1,7 @@
 //! The states of a group, the events, and their words in the table.
 
 use super::scene::GROUP;
-use ottla_core::group::MemberRef;
+use ottla_core::groups::MemberRef;
 
 /// A group's state, as the table's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

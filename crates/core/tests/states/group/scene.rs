@@ -5,12 +5,12 @@ use crate::support::{Answer, input};
 use crate::world::{Start, TOPIC, World};
 use bytes::Bytes;
 use ottla_core::catalog::TopicRef;
-use ottla_core::group::{
+use ottla_core::groups::{
     CommitFencing, DeleteGroups, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup, LeaveGroup,
     LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
 };
 use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetError, StageOffsets, TopicOffsets};
-use ottla_core::ops::InitProducerId;
+use ottla_core::transactions::InitProducerId;
 use ottla_core::{Command, Input, Ticket, TicketId};
 use ottla_types::record::{GroupRecord, LogRecord};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId};
@@ -266,8 +266,8 @@ impl Scene {
         match self.send(DeleteGroups { groups }) {
             Some(Answer::DeleteGroups(results)) => match results[0] {
                 Ok(()) => "ok",
-                Err(ottla_core::group::DeleteGroupError::NotFound) => "nogroup",
-                Err(ottla_core::group::DeleteGroupError::NotEmpty) => "members",
+                Err(ottla_core::groups::DeleteGroupError::NotFound) => "nogroup",
+                Err(ottla_core::groups::DeleteGroupError::NotEmpty) => "members",
             },
             other => panic!("{other:?}"),
         }

@@ -6,7 +6,7 @@ use crate::transaction::reach::used;
 use crate::transaction::said::{Said, known};
 use crate::world::{Start, World, at};
 use ottla_core::Input;
-use ottla_core::ops::PartitionCommand;
+use ottla_core::partitions::PartitionCommand;
 use ottla_types::record::{
     LogRecord, ProducerIdsReserved, ProducerState, TransactionRecord, TransactionUpdated,
 };

@@ -6,12 +6,13 @@ use crate::support::input;
 use crate::world::{World, at};
 use bytes::Bytes;
 use ottla_core::catalog::TopicRef;
-use ottla_core::group::MemberRef;
+use ottla_core::groups::MemberRef;
 use ottla_core::offsets::{NewOffset, StageOffsets, TopicOffsets};
-use ottla_core::ops::{
-    AbortTransaction, AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, InitProducerId, Produce, ProduceBatch,
+use ottla_core::partitions::{Produce, ProduceBatch};
+use ottla_core::transactions::{
+    AbortTransaction, AddOffsetsToTxn, AddPartitionsToTxn, EndTxn, InitProducerId,
 };
-use ottla_core::transaction::{End, Transaction, TransactionCheck, TransactionClaim};
+use ottla_core::transactions::{Transaction, TransactionCheck, TransactionClaim};
 use ottla_core::{Input, offsets_partition};
 use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TimestampType};
 
@@ -269,8 +270,13 @@ impl Ask {
             }
             Ask::End(version, commit) => {
                 let bump = version == Version::New;
-                let end = End { producer_id: pair.0, producer_epoch: pair.1, commit, bump };
-                input(EndTxn { transactional_id: ID.to_owned(), end })
+                input(EndTxn {
+                    transactional_id: ID.to_owned(),
+                    producer_id: pair.0,
+                    producer_epoch: pair.1,
+                    commit,
+                    bump,
+                })
             }
         }
     }

@@ -6,8 +6,8 @@ use crate::support::Answer;
 use crate::world::World;
 use ottla_core::Refused;
 use ottla_core::offsets::OffsetError;
-use ottla_core::ops::ProduceError;
-use ottla_core::transaction::{EndError, InitError, TransactionError};
+use ottla_core::partitions::ProduceError;
+use ottla_core::transactions::{EndError, InitError, TransactionError};
 use ottla_types::record::TransactionState;
 use ottla_types::{Offset, ProducerEpoch, TopicPartition, next_sequence};
 
