@@ -1,40 +1,32 @@
-//! Classic consumer groups: who is a member, who leads, and who has to rejoin.
+//! Consumer groups: one table of the groups of all kinds, of which there is one so far, the classic one.
 //!
-//! A group's generation is durable once its leader has brought the assignment, or once it is empty. Who waits, and when who was
+//! A classic group's generation is durable once its leader has brought the assignment, or once it is empty. Who waits, and when who was
 //! last heard of, is not: after a restart a group is as its last complete generation left it, and its members have their
 //! session timeout to be heard of.
 
+mod classic;
 mod command;
-mod expire;
 mod group;
-mod heartbeat;
-mod join;
-mod leave;
-mod member;
-mod rebalance;
-mod store;
-mod subscription;
-mod sync;
 mod view;
 
 pub use command::{
-    DeleteGroupError, DeleteGroups, DeleteGroupsReply, GroupCommand, Heartbeat, HeartbeatError,
-    HeartbeatReply, JoinError, JoinGroup, JoinGroupReply, JoinRefusal, Joined, JoinedMember, LeaveError,
-    LeaveGroup, LeaveGroupReply, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup, SyncGroupReply,
-    Synced,
+    CommitFencing, DeleteGroupError, DeleteGroups, DeleteGroupsReply, GroupCommand, Heartbeat,
+    HeartbeatError, HeartbeatReply, JoinError, JoinGroup, JoinGroupReply, JoinRefusal, Joined, JoinedMember,
+    LeaveError, LeaveGroup, LeaveGroupReply, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
+    SyncGroupReply, Synced,
 };
-pub use heartbeat::CommitFencing;
 pub use view::{GroupListing, GroupState, GroupView, MemberView};
 
+use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::effect::{Effects, Ticket, TicketId};
 use crate::reach::Reach;
 use crate::refusal::{Facts, Refused};
-use group::{Group, Rules, Turn};
-use member::Member;
+use classic::{ClassicGroup, Rules, Turn};
+use group::Group;
 use ottla_types::Millis;
 use ottla_types::record::{
-    ClassicGroupUpdated, GroupDeleted, GroupRecord, LogRecord, OffsetRecord, SnapshotUnit,
+    CatalogRecord, ClassicGroupUpdated, GroupDeleted, GroupRecord, LogRecord, OffsetRecord, SnapshotUnit,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -98,60 +90,60 @@ impl Groups {
     }
 
     /// Judges a command. The replies to JoinGroup and SyncGroup may come from a later step.
-    pub(crate) fn step(&mut self, now: Millis, command: GroupCommand, out: &mut Effects) {
+    pub(crate) fn step(&mut self, now: Millis, command: GroupCommand, catalog: &Catalog, out: &mut Effects) {
+        let mut turn = Turn { now, rules: self.rules, catalog, out };
         match command {
-            GroupCommand::JoinGroup(command, ticket) => self.join(now, command, ticket, out),
-            GroupCommand::SyncGroup(command, ticket) => self.sync(now, command, ticket, out),
-            GroupCommand::Heartbeat(command, ticket) => out.reply(ticket, self.heartbeat(now, &command)),
+            GroupCommand::JoinGroup(command, ticket) => self.join(command, ticket, &mut turn),
+            GroupCommand::SyncGroup(command, ticket) => self.sync(command, ticket, &mut turn),
+            GroupCommand::Heartbeat(command, ticket) => {
+                let reply = self.heartbeat(now, &command);
+                turn.out.reply(ticket, reply);
+            }
             GroupCommand::LeaveGroup(command, ticket) => {
-                let reply = self.leave(now, &command, out);
-                out.reply(ticket, reply);
+                let reply = self.leave(&command, &mut turn);
+                turn.out.reply(ticket, reply);
             }
             GroupCommand::DeleteGroups(command, ticket) => {
-                let reply = self.delete(command, out);
-                out.reply(ticket, reply);
+                let reply = self.delete(command, turn.out);
+                turn.out.reply(ticket, reply);
             }
         }
     }
 
-    fn join(&mut self, now: Millis, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, out: &mut Effects) {
-        self.start_sessions(now);
-        let mut turn = Turn { now, rules: self.rules, out };
-        if ask.group_id.is_empty() {
-            return turn.refuse_join(ticket, &ask.member_id, JoinError::InvalidGroupId);
+    fn join(&mut self, command: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
+        self.start_sessions(turn.now);
+        if command.group_id.is_empty() {
+            return turn.refuse_join(ticket, &command.member_id, JoinError::InvalidGroupId);
         }
-        if !(self.rules.min_session..=self.rules.max_session).contains(&ask.session_timeout) {
+        if !(self.rules.min_session..=self.rules.max_session).contains(&command.session_timeout) {
             let (least, most) = (self.rules.min_session.0, self.rules.max_session.0);
-            let facts = Facts::Bounds { given: ask.session_timeout.0, least, most };
+            let facts = Facts::Bounds { given: command.session_timeout.0, least, most };
             let refused = Refused::on(JoinError::InvalidSessionTimeout, facts);
-            return turn.refuse_join(ticket, &ask.member_id, refused);
+            return turn.refuse_join(ticket, &command.member_id, refused);
         }
-        let known = self.groups.contains_key(&ask.group_id);
-        if !known && !ask.member_id.is_empty() {
-            return turn.refuse_join(ticket, &ask.member_id, JoinError::UnknownMember);
+        let known = self.groups.contains_key(&command.group_id);
+        if !known && !command.member_id.is_empty() {
+            return turn.refuse_join(ticket, &command.member_id, JoinError::UnknownMember);
         }
-        if let Err(refused) = self.count(member::size(&ask.protocols), JoinError::NoMemory) {
-            return turn.refuse_join(ticket, &ask.member_id, refused);
+        if let Err(refused) = self.count(classic::size(&command.protocols), JoinError::NoMemory) {
+            return turn.refuse_join(ticket, &command.member_id, refused);
         }
-        if !known {
-            self.groups.insert(ask.group_id.clone(), Group::new(&ask.group_id));
-        }
-        let group_id = ask.group_id.clone();
-        self.with(&group_id, |group| group.join(ask, ticket, &mut turn));
+        let group_id = command.group_id.clone();
+        self.classic_or_new(&group_id);
+        self.with_classic(&group_id, |group| group.join(command, ticket, turn));
     }
 
-    fn sync(&mut self, now: Millis, ask: SyncGroup, ticket: Ticket<SyncGroupReply>, out: &mut Effects) {
-        self.start_sessions(now);
-        let mut turn = Turn { now, rules: self.rules, out };
-        let group_id = ask.member.group_id.clone();
+    fn sync(&mut self, command: SyncGroup, ticket: Ticket<SyncGroupReply>, turn: &mut Turn) {
+        self.start_sessions(turn.now);
+        let group_id = command.member.group_id.clone();
         if group_id.is_empty() {
             return turn.reply_sync(ticket, Err(SyncError::InvalidGroupId.into()));
         }
-        let assigned = ask.assignments.iter().map(|(_, bytes)| bytes.len()).sum();
+        let assigned = command.assignments.iter().map(|(_, bytes)| bytes.len()).sum();
         if let Err(refused) = self.count(assigned, SyncError::NoMemory) {
             return turn.reply_sync(ticket, Err(refused));
         }
-        if self.with(&group_id, |group| group.sync(ask, ticket, &mut turn)).is_none() {
+        if self.with_classic(&group_id, |group| group.sync(command, ticket, turn)).is_none() {
             turn.reply_sync(ticket, Err(SyncError::UnknownMember.into()));
         }
     }
@@ -161,17 +153,16 @@ impl Groups {
         if ask.member.group_id.is_empty() {
             return Err(HeartbeatError::InvalidGroupId.into());
         }
-        let judged = self.with(&ask.member.group_id, |group| group.heartbeat(now, &ask.member));
+        let judged = self.with_classic(&ask.member.group_id, |group| group.heartbeat(now, &ask.member));
         judged.unwrap_or(Err(HeartbeatError::UnknownMember.into()))
     }
 
-    fn leave(&mut self, now: Millis, ask: &LeaveGroup, out: &mut Effects) -> LeaveGroupReply {
-        self.start_sessions(now);
+    fn leave(&mut self, ask: &LeaveGroup, turn: &mut Turn) -> LeaveGroupReply {
+        self.start_sessions(turn.now);
         if ask.group_id.is_empty() {
             return Err(LeaveError::InvalidGroupId);
         }
-        let mut turn = Turn { now, rules: self.rules, out };
-        let results = self.with(&ask.group_id, |group| group.leave(&ask.members, &mut turn));
+        let results = self.with_classic(&ask.group_id, |group| group.leave(&ask.members, turn));
         results.ok_or(LeaveError::UnknownGroup)
     }
 
@@ -180,7 +171,7 @@ impl Groups {
         for group_id in ask.groups {
             let judged = match self.groups.get(&group_id) {
                 None => Err(DeleteGroupError::NotFound),
-                Some(group) if !group.is_empty() => Err(DeleteGroupError::NotEmpty),
+                Some(Group::Classic(group)) if !group.is_empty() => Err(DeleteGroupError::NotEmpty),
                 Some(_) => Ok(()),
             };
             if judged.is_ok() {
@@ -199,7 +190,7 @@ impl Groups {
         plain: bool,
     ) -> Result<(), Refused<CommitFencing>> {
         self.start_sessions(now);
-        let judged = self.with(&member.group_id, |group| {
+        let judged = self.with_classic(&member.group_id, |group| {
             group.check_commit(member, plain)?;
             if plain {
                 group.committed(now, &member.member_id);
@@ -209,22 +200,22 @@ impl Groups {
         match judged {
             Some(judged) => judged,
             None if member.generation < 0 => Ok(()),
-            None => Err(heartbeat::refuse(CommitFencing::UnknownGroup, Facts::None)),
+            None => Err(command::refuse_commit(CommitFencing::UnknownGroup, Facts::None)),
         }
     }
 
-    /// One group, for offsets.
-    pub(crate) fn get(&self, group_id: &str) -> Option<&Group> {
-        self.groups.get(group_id)
+    /// A classic group, for its offsets.
+    pub(crate) fn classic(&self, group_id: &str) -> Option<&ClassicGroup> {
+        self.groups.get(group_id).map(|Group::Classic(group)| group)
     }
 
-    pub(crate) fn tick(&mut self, now: Millis, out: &mut Effects) {
+    pub(crate) fn tick(&mut self, now: Millis, catalog: &Catalog, out: &mut Effects) {
         self.start_sessions(now);
         let due = self.timers.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<String> = due.map(|(_, group_id)| group_id.clone()).collect();
         for group_id in due {
-            let mut turn = Turn { now, rules: self.rules, out };
-            self.with(&group_id, |group| group.expire(&mut turn));
+            let mut turn = Turn { now, rules: self.rules, catalog, out };
+            self.with_classic(&group_id, |group| group.expire(&mut turn));
         }
     }
 
@@ -258,15 +249,30 @@ impl Groups {
         };
         if reach.covers(|| SnapshotUnit::Group(group_id.clone())) {
             let at = offsets.first().map_or(Millis::NONE, |(_, offset)| offset.at);
-            self.group_mut(group_id).apply_simple(at);
+            self.classic_or_new(group_id);
+            self.with_classic(group_id, |group| group.apply_simple(at));
+        }
+    }
+
+    /// Topics and their partitions are known to every group by way of the catalog; their changes are events.
+    pub(crate) fn apply_catalog(&mut self, record: &CatalogRecord) {
+        match record {
+            CatalogRecord::TopicCreated(_)
+            | CatalogRecord::TopicDeleted(_)
+            | CatalogRecord::PartitionsAdded(_) => {
+                self.groups.values_mut().for_each(|group| group.catalog_changed(record));
+            }
+            CatalogRecord::ClusterCreated(_)
+            | CatalogRecord::TopicConfigured(_)
+            | CatalogRecord::BrokerConfigured(_) => {}
         }
     }
 
     fn apply_updated(&mut self, updated: &ClassicGroupUpdated) {
-        let group = self.group_mut(&updated.group_id);
-        let decided_here = group.unapplied > 0;
-        group.apply(updated);
-        if !decided_here && !updated.members.is_empty() {
+        self.classic_or_new(&updated.group_id);
+        let proposed = self.groups.get(&updated.group_id).is_some_and(Group::has_proposed);
+        self.with_classic(&updated.group_id, |group| group.apply(updated));
+        if !proposed && !updated.members.is_empty() {
             self.restored.insert(updated.group_id.clone());
         }
     }
@@ -274,12 +280,12 @@ impl Groups {
     /// The log refused a record of the last step. A group that decided what was not stored is again as its last stored
     /// generation left it, as after a restart; returns whose requests it had held.
     pub(crate) fn refused(&mut self) -> Vec<TicketId> {
-        let undone = self.groups.extract_if(.., |_, group| group.unapplied > 0);
+        let undone = self.groups.extract_if(.., |_, group| group.has_proposed());
         let undone: Vec<(String, Group)> = undone.collect();
         let mut waiting = Vec::new();
-        for (group_id, group) in undone {
+        for (group_id, Group::Classic(group)) in undone {
             group.next.map(|at| self.timers.remove(&(at, group_id)));
-            waiting.extend(group.members.values().flat_map(Member::tickets));
+            waiting.extend(group.tickets());
             if let Some(stored) = &group.stored {
                 self.apply_updated(stored);
             }
@@ -290,7 +296,7 @@ impl Groups {
     fn apply_deleted(&mut self, deleted: &GroupDeleted) {
         self.restored.remove(&deleted.group_id);
         if let Some(group) = self.groups.remove(&deleted.group_id)
-            && let Some(at) = group.next
+            && let Some(at) = group.next_timer()
         {
             self.timers.remove(&(at, deleted.group_id.clone()));
         }
@@ -303,30 +309,40 @@ impl Groups {
     }
 
     pub(crate) fn snapshot_of(&self, group_id: &str, rows: &mut Vec<LogRecord>) {
-        let stored = self.groups.get(group_id).and_then(|group| group.stored.clone());
+        let stored = self.classic(group_id).and_then(|group| group.stored.clone());
         rows.extend(stored.map(LogRecord::from));
     }
 
-    /// The stored state of every group, by id.
+    /// The stored state of every classic group, by id.
     pub(crate) fn stored(&self) -> impl Iterator<Item = &ClassicGroupUpdated> {
-        self.groups.values().filter_map(|group| group.stored.as_ref())
+        self.groups.values().filter_map(|Group::Classic(group)| group.stored.as_ref())
     }
 
-    fn group_mut(&mut self, group_id: &str) -> &mut Group {
-        self.groups.entry(group_id.to_owned()).or_insert_with(|| Group::new(group_id))
+    /// Sees to it that a group of this id exists: a new one is classic.
+    fn classic_or_new(&mut self, group_id: &str) {
+        if !self.groups.contains_key(group_id) {
+            let group = Group::Classic(ClassicGroup::new(group_id));
+            self.groups.insert(group_id.to_owned(), group);
+        }
     }
 
-    /// Runs an event on a group, then keeps its timer in the books. None if there is no such group.
+    /// Runs an event on a classic group; see [`Groups::with`].
+    fn with_classic<T>(&mut self, group_id: &str, event: impl FnOnce(&mut ClassicGroup) -> T) -> Option<T> {
+        self.with(group_id, |Group::Classic(group)| event(group))
+    }
+
+    /// Runs an event on a group, then updates the table of timers. None if there is no such group.
     fn with<T>(&mut self, group_id: &str, event: impl FnOnce(&mut Group) -> T) -> Option<T> {
         let group = self.groups.get_mut(group_id)?;
-        let before = group.next;
+        let before = group.next_timer();
         let result = event(group);
-        if group.next != before {
+        let next = group.next_timer();
+        if next != before {
             before.map(|at| self.timers.remove(&(at, group_id.to_owned())));
-            group.next.map(|at| self.timers.insert((at, group_id.to_owned())));
+            next.map(|at| self.timers.insert((at, group_id.to_owned())));
         }
         if group.is_nothing() {
-            group.next.map(|at| self.timers.remove(&(at, group_id.to_owned())));
+            next.map(|at| self.timers.remove(&(at, group_id.to_owned())));
             self.groups.remove(group_id);
         }
         Some(result)

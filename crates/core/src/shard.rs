@@ -85,7 +85,7 @@ impl Shard {
                 let others = transactions::Others { markers, offsets_partitions };
                 self.transactions.step(now, command, others, out);
             }
-            Input::Groups(command) => self.groups.step(now, command, out),
+            Input::Groups(command) => self.groups.step(now, command, &self.catalog, out),
             Input::Offsets(command) => {
                 let Shard { catalog, transactions, groups, .. } = self;
                 self.offsets.step(now, command, offsets::Others { catalog, transactions, groups }, out);
@@ -99,6 +99,7 @@ impl Shard {
             LogRecord::Catalog(record) => {
                 self.catalog.apply(record, &self.reach);
                 self.partitions.apply_catalog(record, &self.reach);
+                self.groups.apply_catalog(record);
                 self.offsets.apply_catalog(record);
             }
             LogRecord::Partitions(record) => self.partitions.apply(at, record),
@@ -192,7 +193,7 @@ impl Shard {
         let wall = self.wall(now);
         self.transactions.tick(now, MarkerContext { next_offset, wall }, out);
         self.partitions.tick((now, wall), &self.catalog, out);
-        self.groups.tick(now, out);
+        self.groups.tick(now, &self.catalog, out);
         self.offsets.tick(now, (&self.catalog, &self.groups), out);
     }
 }

@@ -1,7 +1,7 @@
 //! What groups can be asked, and what they answer.
 
 use crate::effect::Ticket;
-use crate::refusal::{Refused, words};
+use crate::refusal::{Facts, Refused, words};
 use bytes::Bytes;
 use ottla_types::Millis;
 use std::fmt::{self, Display};
@@ -321,6 +321,43 @@ impl From<MemberError> for Refused<HeartbeatError> {
         match error {
             MemberError::Unknown => HeartbeatError::UnknownMember.into(),
             MemberError::Fenced => HeartbeatError::FencedInstance.into(),
+        }
+    }
+}
+
+/// Why a group does not take a member's offsets (T-165).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitFencing {
+    /// A generation was given, and there is no such group.
+    UnknownGroup,
+    /// The group does not know this member, or has members and was told of none.
+    UnknownMember,
+    /// Another member took over this static id.
+    FencedInstance,
+    /// The member believes in another generation.
+    IllegalGeneration,
+    /// The member's generation has no assignment yet.
+    RebalanceInProgress,
+}
+
+words! { CommitFencing:
+    CommitFencing::UnknownGroup => "there is no such group, and a generation was given",
+    CommitFencing::UnknownMember => "the group does not know the member",
+    CommitFencing::FencedInstance => "another member has taken over the static id",
+    CommitFencing::IllegalGeneration => "not the group's generation",
+    CommitFencing::RebalanceInProgress => "the member's generation has no assignment yet",
+}
+
+/// Why a group does not take offsets, by the table of T-165.
+pub(super) fn refuse_commit(error: CommitFencing, facts: Facts) -> Refused<CommitFencing> {
+    Refused::by("T-165", error, facts)
+}
+
+impl From<MemberError> for Refused<CommitFencing> {
+    fn from(error: MemberError) -> Refused<CommitFencing> {
+        match error {
+            MemberError::Unknown => refuse_commit(CommitFencing::UnknownMember, Facts::None),
+            MemberError::Fenced => refuse_commit(CommitFencing::FencedInstance, Facts::None),
         }
     }
 }

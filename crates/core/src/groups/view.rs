@@ -1,6 +1,5 @@
 //! What can be seen of groups: DescribeGroups and ListGroups.
 
-use super::group::{Group, State};
 use bytes::Bytes;
 use std::fmt;
 
@@ -76,40 +75,4 @@ pub struct GroupListing<'a> {
     pub state: GroupState,
     /// How many members it has.
     pub members: usize,
-}
-
-impl Group {
-    pub(super) fn state_view(&self) -> GroupState {
-        match self.state {
-            State::Empty => GroupState::Empty,
-            State::Preparing(_) => GroupState::PreparingRebalance,
-            State::Completing(_) => GroupState::CompletingRebalance,
-            State::Stable(_) => GroupState::Stable,
-        }
-    }
-
-    pub(super) fn listing(&self) -> GroupListing<'_> {
-        GroupListing {
-            group_id: &self.id,
-            protocol_type: self.protocol_type.as_deref().unwrap_or_default(),
-            state: self.state_view(),
-            members: self.members.len(),
-        }
-    }
-
-    pub(super) fn describe(&self) -> GroupView {
-        let stable = matches!(self.state, State::Stable(_));
-        let protocol = self.protocol.clone().filter(|_| stable).unwrap_or_default();
-        let members = self.members.values().map(|member| MemberView {
-            member_id: member.facts.member_id.clone(),
-            instance_id: member.facts.instance_id.clone(),
-            client_id: member.facts.client_id.clone(),
-            client_host: member.facts.client_host.clone(),
-            metadata: member.metadata(&protocol),
-            assignment: member.facts.assignment.clone(),
-        });
-        let members = members.collect();
-        let protocol_type = self.protocol_type.clone().unwrap_or_default();
-        GroupView { state: self.state_view(), protocol_type, protocol, members }
-    }
 }

@@ -33,7 +33,7 @@ impl Offsets {
         others: (&Catalog, &Groups),
         out: &mut Effects,
     ) {
-        let Some(group) = others.1.get(&stored.group_id).filter(|group| group.is_settled()) else {
+        let Some(group) = others.1.classic(&stored.group_id).filter(|group| group.is_settled()) else {
             return;
         };
         let (old, left) = self.old_offsets(now, stored, others);
@@ -54,7 +54,8 @@ impl Offsets {
         stored: &ClassicGroupUpdated,
         (catalog, groups): (&Catalog, &Groups),
     ) -> (Vec<TopicPartition>, usize) {
-        let (Some(group), Some(offsets)) = (groups.get(&stored.group_id), self.groups.get(&stored.group_id))
+        let (Some(group), Some(offsets)) =
+            (groups.classic(&stored.group_id), self.groups.get(&stored.group_id))
         else {
             return (Vec::new(), 0);
         };

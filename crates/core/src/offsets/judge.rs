@@ -64,7 +64,7 @@ impl Offsets {
         others: &Others<'_>,
         gone: &mut Vec<TopicPartition>,
     ) -> Result<Results<OffsetDeleteError>, DeleteOffsetsError> {
-        let group = others.groups.get(&ask.group_id).ok_or(DeleteOffsetsError::UnknownGroup)?;
+        let group = others.groups.classic(&ask.group_id).ok_or(DeleteOffsetsError::UnknownGroup)?;
         if !group.is_empty() && !group.is_consumer() {
             return Err(DeleteOffsetsError::NotEmpty);
         }

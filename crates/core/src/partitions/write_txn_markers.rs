@@ -57,7 +57,7 @@ impl Partitions {
             producer_id: asked.producer_id,
             producer_epoch: asked.producer_epoch,
             coordinator_epoch: asked.coordinator_epoch,
-            at: self.wall(now),
+            at: now,
         };
         let count = written.counts.entry(at).or_default();
         let offset = partition.next_offset().plus(*count);

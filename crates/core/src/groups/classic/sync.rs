@@ -1,13 +1,19 @@
 //! SyncGroup: the leader brings the assignment, everybody takes theirs.
 
-use super::command::{SyncError, SyncGroup, SyncGroupReply, Synced};
-use super::group::{Group, State, Syncing, Turn};
+use super::{ClassicGroup, State, Turn};
 use crate::effect::Ticket;
+use crate::groups::command::{SyncError, SyncGroup, SyncGroupReply, Synced};
 use crate::refusal::Refused;
 use bytes::Bytes;
+use std::collections::BTreeMap;
 
-impl Group {
-    pub(super) fn sync(&mut self, ask: SyncGroup, ticket: Ticket<SyncGroupReply>, turn: &mut Turn) {
+impl ClassicGroup {
+    pub(in crate::groups) fn sync(
+        &mut self,
+        ask: SyncGroup,
+        ticket: Ticket<SyncGroupReply>,
+        turn: &mut Turn,
+    ) {
         if let Err(error) = self.check_sync(&ask) {
             return turn.reply_sync(ticket, Err(error));
         }
@@ -51,24 +57,24 @@ impl Group {
         }
     }
 
-    /// The generation is complete: it is stored, then everybody who waits gets its assignment.
+    /// The generation is complete: its record holds the leader's assignments, and members that wait get theirs. Members that the
+    /// leader left out get an empty assignment.
     fn stabilise(&mut self, assignments: Vec<(String, Bytes)>, turn: &mut Turn) {
-        self.assign(assignments);
-        let syncing = match &mut self.state {
-            State::Completing(syncing) => std::mem::take(syncing),
-            State::Empty | State::Preparing(_) | State::Stable(_) => Syncing::default(),
-        };
-        self.state = State::Stable(syncing);
-        self.store(turn);
-        let ids: Vec<String> = self.members.keys().cloned().collect();
-        for member_id in &ids {
-            let waiting = self.members.get_mut(member_id).and_then(|member| member.syncing.take());
-            if let Some(ticket) = waiting {
-                let synced = self.synced(member_id);
-                turn.reply_sync(ticket, Ok(synced));
-                self.touch(member_id, turn.now);
+        let mut record = self.to_record(turn.now);
+        let mut assignments: BTreeMap<String, Bytes> = assignments.into_iter().collect();
+        for facts in &mut record.members {
+            facts.assignment = assignments.remove(&facts.member_id).unwrap_or_default();
+        }
+        let mut waiting = Vec::new();
+        for facts in &record.members {
+            let ticket = self.members.get_mut(&facts.member_id).and_then(|member| member.syncing.take());
+            if let Some(ticket) = ticket {
+                waiting.push((ticket, Synced { assignment: facts.assignment.clone(), ..self.synced("") }));
+                self.touch(&facts.member_id, turn.now);
             }
         }
+        self.propose(record, turn);
+        waiting.into_iter().for_each(|(ticket, synced)| turn.reply_sync(ticket, Ok(synced)));
     }
 
     fn synced(&self, member_id: &str) -> Synced {

@@ -1,11 +1,11 @@
 //! The timers of a group: promised ids, member sessions, the join phase, the sync phase.
 
-use super::group::{Group, Joining, State, Syncing, Turn};
+use super::{ClassicGroup, Joining, State, Syncing, Turn};
 use ottla_types::Millis;
 
-impl Group {
+impl ClassicGroup {
     /// Runs every timer that is due, then finds the next.
-    pub(super) fn expire(&mut self, turn: &mut Turn) {
+    pub(in crate::groups) fn expire(&mut self, turn: &mut Turn) {
         self.expire_promised(turn);
         self.expire_sessions(turn);
         self.expire_phase(turn);
@@ -75,7 +75,7 @@ impl Group {
         }
     }
 
-    fn next_timer(&self) -> Option<Millis> {
+    pub(super) fn next_timer(&self) -> Option<Millis> {
         let phase = match &self.state {
             State::Empty => None,
             State::Preparing(Joining { until, .. }) => Some(*until),

@@ -1,13 +1,14 @@
 //! The way from one generation to the next: the join phase and its end.
 
-use super::command::{Joined, JoinedMember, SyncError};
-use super::group::{Group, Initial, Joining, State, Syncing, Turn};
 use super::subscription;
+use super::{ClassicGroup, Initial, Joining, State, Syncing, Turn};
+use crate::groups::command::{Joined, JoinedMember, SyncError};
 use bytes::Bytes;
 use ottla_types::Millis;
+use ottla_types::record::ClassicGroupUpdated;
 use std::collections::{BTreeMap, BTreeSet};
 
-impl Group {
+impl ClassicGroup {
     /// Starts a rebalance, or, if one is on, ends its join phase as soon as nobody is waited for.
     pub(super) fn rebalance(&mut self, turn: &mut Turn) {
         match self.state {
@@ -85,7 +86,10 @@ impl Group {
 
     /// Ends the join phase: dynamic members that have not joined are dropped, static ones stay until their session ends.
     pub(super) fn complete(&mut self, turn: &mut Turn) {
-        let absent = |group: &Group| -> Vec<String> {
+        if self.proposed {
+            return;
+        }
+        let absent = |group: &ClassicGroup| -> Vec<String> {
             let members =
                 group.members.values().filter(|member| member.joining.is_none() && !member.is_static());
             members.map(|member| member.facts.member_id.clone()).collect()
@@ -107,12 +111,10 @@ impl Group {
     }
 
     fn complete_empty(&mut self, turn: &mut Turn) {
-        self.generation = next_generation(self.generation);
-        self.protocol = None;
-        self.leader = None;
-        self.subscribed = self.subscribed_topics();
-        self.state = State::Empty;
-        self.store(turn);
+        let generation = next_generation(self.generation);
+        let empty =
+            ClassicGroupUpdated { generation, protocol: None, leader: None, ..self.to_record(turn.now) };
+        self.propose(empty, turn);
     }
 
     fn begin_generation(&mut self, turn: &mut Turn) {

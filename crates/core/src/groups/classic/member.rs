@@ -1,7 +1,7 @@
 //! One member of a group: what it said when it joined, and what is known of it right now.
 
-use super::command::{JoinGroup, JoinGroupReply, SyncGroupReply};
 use crate::effect::{Ticket, TicketId};
+use crate::groups::command::{JoinGroup, JoinGroupReply, SyncGroupReply};
 use bytes::Bytes;
 use ottla_types::Millis;
 use ottla_types::record::ClassicMember;
@@ -25,7 +25,7 @@ pub(crate) struct Member {
 const BESIDE: usize = 512;
 
 /// Memory that a member takes with what it says.
-pub(super) fn size(protocols: &[(String, Bytes)]) -> usize {
+pub(in crate::groups) fn size(protocols: &[(String, Bytes)]) -> usize {
     BESIDE + protocols.iter().map(|(name, metadata)| name.len() + metadata.len()).sum::<usize>()
 }
 

@@ -1,10 +1,10 @@
 //! LeaveGroup: members go at once, instead of by silence.
 
-use super::command::{LeavingMember, MemberError};
-use super::group::{Group, State, Turn};
+use super::{ClassicGroup, State, Turn};
+use crate::groups::command::{LeavingMember, MemberError};
 
-impl Group {
-    pub(super) fn leave(
+impl ClassicGroup {
+    pub(in crate::groups) fn leave(
         &mut self,
         leaving: &[LeavingMember],
         turn: &mut Turn,

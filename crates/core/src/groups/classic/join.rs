@@ -1,19 +1,23 @@
 //! JoinGroup: somebody wants to be in the next generation.
 
-use super::command::{JoinError, JoinGroup, JoinGroupReply};
-use super::group::{Group, Joining, State, Turn};
 use super::member::Member;
+use super::{ClassicGroup, Joining, State, Turn};
 use crate::effect::Ticket;
+use crate::groups::command::{JoinError, JoinGroup, JoinGroupReply};
 use crate::refusal::{Facts, Refused};
-use bytes::Bytes;
 use ottla_types::Millis;
 
 /// How long a newcomer's JoinGroup may wait. It cannot send heartbeats yet, and a client that went away while it waited would
 /// otherwise hold up the group for ever; one that is still there tries again.
 const NEWCOMER_TIMEOUT: Millis = Millis(300_000);
 
-impl Group {
-    pub(super) fn join(&mut self, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
+impl ClassicGroup {
+    pub(in crate::groups) fn join(
+        &mut self,
+        ask: JoinGroup,
+        ticket: Ticket<JoinGroupReply>,
+        turn: &mut Turn,
+    ) {
         if !self.has_room_for(&ask.member_id, turn.rules.max_size) {
             let facts =
                 Facts::Most { given: turn.rules.max_size as i64 + 1, most: turn.rules.max_size as i64 };
@@ -163,7 +167,7 @@ impl Group {
             turn.refuse_join(ticket, old_id, JoinError::FencedInstance);
         }
         if let Some(ticket) = member.syncing.take() {
-            turn.reply_sync(ticket, Err(super::command::SyncError::FencedInstance.into()));
+            turn.reply_sync(ticket, Err(crate::groups::command::SyncError::FencedInstance.into()));
         }
         if self.is_leader(old_id) {
             self.leader = Some(new_id.to_owned());
@@ -181,7 +185,7 @@ impl Group {
     /// Nothing changes for the others: the new member id is stored and the member told its place. A client that can skip
     /// the assignment learns that it leads; an older one is told the old leader's id, so that it does not assign.
     fn keep_generation(&mut self, member_id: &str, leader_before: String, can_skip: bool, turn: &mut Turn) {
-        self.store(turn);
+        self.propose(self.to_record(turn.now), turn);
         let mut joined = self.joined(member_id);
         if can_skip {
             joined.skip_assignment = self.is_leader(member_id);
@@ -192,18 +196,6 @@ impl Group {
         let waiting = self.members.get_mut(member_id).and_then(|member| member.joining.take());
         if let Some(ticket) = waiting {
             turn.reply_join(ticket, Ok(joined));
-        }
-    }
-
-    /// The leader's assignments, members it left out get an empty one.
-    pub(super) fn assign(&mut self, assignments: Vec<(String, Bytes)>) {
-        for member in self.members.values_mut() {
-            member.facts.assignment = Bytes::new();
-        }
-        for (member_id, assignment) in assignments {
-            if let Some(member) = self.members.get_mut(&member_id) {
-                member.facts.assignment = assignment;
-            }
         }
     }
 }
