@@ -8,7 +8,9 @@ const FOLDERS: [&str; 6] = ["crates/", "docs/", "e2e/", "fuzz/", "xtask/src/", "
 
 pub(super) fn check(root: &Path, files: &[String]) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
-    for file in files.iter().filter(|file| file.ends_with(".md")) {
+    // Commands write the pages of evidence anew; their own checks say when they are out of date.
+    let is_page = |file: &&String| file.ends_with(".md") && !file.starts_with("docs/evidence/");
+    for file in files.iter().filter(is_page) {
         let text = std::fs::read_to_string(root.join(file)).map_err(|e| format!("{file}: {e}"))?;
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
         for (number, line) in (1..).zip(text.lines()) {
