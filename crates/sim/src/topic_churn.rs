@@ -1,5 +1,5 @@
-//! Topics that are filled, emptied and deleted, so that segments are freed and snapshots are written during the run. Its
-//! records are in no history.
+//! Topics that are filled, emptied and deleted, so that segments are freed and snapshots are written during the run.
+//! Its records are in no history.
 
 use crate::client::{Care, Client};
 use crate::random::Random;

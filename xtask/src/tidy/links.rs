@@ -1,4 +1,5 @@
-//! Links and paths in pages: what a page points to must exist, so that a renamed file does not leave a wrong map behind.
+//! Links and paths in pages: what a page points to must exist, so that a renamed file does not leave a wrong map
+//! behind.
 
 use super::Finding;
 use std::path::{Component, Path, PathBuf};
