@@ -82,7 +82,7 @@ enum Message {
     SnapshotPiece,
     /// The snapshot is on disk, so many bytes, or failed.
     SnapshotWritten(Result<u64, String>),
-    RunsWritten(Result<rewrite::Written, rewrite::JobError>),
+    RunsWritten(Result<rewrite::JobResult, rewrite::JobError>),
     /// There is more to do than fitted into a turn.
     Continue,
     Stop,

@@ -3,6 +3,7 @@
 mod broker;
 mod check;
 mod ignored;
+mod lists;
 mod topic;
 
 pub use broker::{BROKER_KEYS, BrokerKey, Settings, broker_keys};
@@ -10,7 +11,7 @@ pub use check::{ConfigError, Kind};
 pub use ignored::IGNORED_BROKER_KEYS;
 pub use topic::{CompactionLimits, TOPIC_KEYS, TopicCompression, TopicKey, TopicSettings};
 
-pub(crate) use check::{list_append, list_subtract};
+pub(crate) use lists::{list_append, list_subtract};
 
 /// Checks a topic's configuration key and value.
 ///

@@ -1,5 +1,6 @@
 //! All partitions, what of them waits to become durable, and which parts of the log they use.
 
+mod batch_size;
 mod command;
 mod delete_records;
 mod index;
@@ -17,12 +18,12 @@ mod tail;
 mod view;
 mod write_txn_markers;
 
+pub(crate) use batch_size::size;
 pub use command::{
     Appended, DeleteRecords, DeleteRecordsError, DeleteRecordsReply, MarkerError, PartitionCommand, Produce,
     ProduceBatch, ProduceError, ProduceReply, TxnMarker, WriteTxnMarkers, WriteTxnMarkersReply,
 };
 pub use index::Source;
-pub(crate) use index::size;
 pub use open::Holder;
 pub use partition::Partition;
 pub(crate) use rewrite::Planner;

@@ -43,6 +43,20 @@ pub(super) trait Machine {
     fn finish(&mut self);
 }
 
+impl<M: Machine + ?Sized> Machine for Box<M> {
+    fn run(&mut self) -> Run {
+        (**self).run()
+    }
+
+    fn sleep(&mut self) -> (Duration, i64) {
+        (**self).sleep()
+    }
+
+    fn finish(&mut self) {
+        (**self).finish();
+    }
+}
+
 /// The outcome of a run.
 pub(super) enum Run {
     /// The machine goes on. Its next timer is due at this time in milliseconds; none if there is none, or if it is due already.

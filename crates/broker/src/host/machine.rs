@@ -3,8 +3,8 @@
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
 use super::live_settings::LiveSettings;
-use super::lock::MachineLock;
-use super::mailbox::{ClockedMachine, Inbox, Wakeup, mailbox};
+use super::lock::{self, MachineLock, Run};
+use super::mailbox::{Inbox, Wakeup, mailbox};
 use super::rewrite::Rewriter;
 use super::snapshots::Snapshots;
 use super::space::Space;
@@ -90,10 +90,38 @@ pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, S
     let wakeup = Wakeup::Lock(Arc::clone(&lock));
     let Ready { machine, host, failure, recovered } = prepare(medium, options, now, wakeup)?;
     let (reader, description) = (machine.log.reader(), machine.log.describe());
-    lock.install(ClockedMachine { machine, clock });
+    lock.install(Box::new(ClockedMachine { machine, clock }));
     let thread =
         std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || lock.run_timers())?;
     Ok(Started { host, reader, failure, recovered, description, thread })
+}
+
+/// The state machine with the clock that it runs by.
+struct ClockedMachine {
+    machine: Machine,
+    clock: Clock,
+}
+
+impl lock::Machine for ClockedMachine {
+    fn run(&mut self) -> Run {
+        let now = self.clock.now();
+        self.machine.set_wall_offset(now, self.clock.wall_offset(now));
+        if !self.machine.run_at(now) {
+            return Run::Ended;
+        }
+        let next_timer = self.machine.next_timer().filter(|due| now < *due);
+        Run::Continues(next_timer.map(|due| due.0))
+    }
+
+    fn sleep(&mut self) -> (Duration, i64) {
+        let now = self.clock.now();
+        let span = self.machine.idle_time(now);
+        (span, now.after(Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))).0)
+    }
+
+    fn finish(&mut self) {
+        self.machine.finish();
+    }
 }
 
 /// A host that has replayed its log and does nothing yet.

@@ -1,43 +1,14 @@
 //! The queue of messages for the state machine.
 
-use super::clock::Clock;
-use super::lock::{self, MachineLock, Run};
-use super::machine::Machine;
+use super::lock::{Machine, MachineLock};
 use super::sync::{Arc, AtomicUsize, Ordering};
 use super::{HostGone, Message};
-use ottla_types::Millis;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The state machine with the clock that it runs by.
-pub(super) struct ClockedMachine {
-    pub(super) machine: Machine,
-    pub(super) clock: Clock,
-}
-
-impl lock::Machine for ClockedMachine {
-    fn run(&mut self) -> Run {
-        let now = self.clock.now();
-        self.machine.set_wall_offset(now, self.clock.wall_offset(now));
-        if !self.machine.run_at(now) {
-            return Run::Ended;
-        }
-        let next_timer = self.machine.next_timer().filter(|due| now < *due);
-        Run::Continues(next_timer.map(|due| due.0))
-    }
-
-    fn sleep(&mut self) -> (Duration, i64) {
-        let now = self.clock.now();
-        let span = self.machine.idle_time(now);
-        (span, now.after(Millis(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))).0)
-    }
-
-    fn finish(&mut self) {
-        self.machine.finish();
-    }
-}
+/// A machine of any type, so that the queue does not depend on what handles its messages.
+pub(super) type AnyMachine = Box<dyn Machine + Send>;
 
 /// Who runs the state machine when a message is queued.
 #[derive(Clone, Debug)]
@@ -45,7 +16,7 @@ pub(super) enum Wakeup {
     /// A driver, which is notified (simulation).
     Driver(Arc<Notify>),
     /// The thread that queues the message.
-    Lock(Arc<MachineLock<ClockedMachine>>),
+    Lock(Arc<MachineLock<AnyMachine>>),
 }
 
 /// The sender's end of the queue.
@@ -109,7 +80,7 @@ impl Mailbox {
 }
 
 /// Runs the machine. If a run panics, the timer thread ends the machine.
-fn run(lock: &MachineLock<ClockedMachine>) -> std::thread::Result<()> {
+fn run(lock: &MachineLock<AnyMachine>) -> std::thread::Result<()> {
     let result = catch_unwind(AssertUnwindSafe(|| lock.run()));
     if result.is_err() {
         lock.wake_timer_thread();

@@ -10,12 +10,15 @@
 //! Partitions hear of a run when it is durable; what it replaces is let go of when the record that says so is.
 
 mod compact;
+mod error;
 mod job;
 mod merge;
 mod pace;
 mod tail;
+mod task;
 
-pub(super) use job::{JobError, Written};
+pub(super) use error::JobError;
+pub(super) use job::JobResult;
 
 use super::Message;
 use super::mailbox::Mailbox;
@@ -23,7 +26,7 @@ use super::space::Rung;
 use super::tail::{Tail, TailBound};
 use crate::Metrics;
 use compact::Compaction;
-use job::{Job, Task};
+use job::Job;
 use ottla_core::Shard;
 use ottla_core::config::Settings;
 use ottla_core::partitions::{Hole, Install, InstallParts, RunBounds, RunEnds, RunsPlan, TailPlan};
@@ -35,6 +38,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use task::Task;
 
 /// Partitions that a turn looks at for a plan, and that it installs parts in.
 const PARTITIONS: usize = 512;
@@ -376,12 +380,12 @@ impl Rewriter {
     }
 
     /// A job has ended.
-    pub(super) fn written(&mut self, now: Millis, result: Result<Written, JobError>) {
+    pub(super) fn written(&mut self, now: Millis, result: Result<JobResult, JobError>) {
         let State::Writing(mut busy) = std::mem::replace(&mut self.state, State::Idle) else { return };
         match result {
             Err(JobError::GaveWay) => self.gave_way += 1,
             Err(error) => self.fail(now, &error),
-            Ok(Written { installs, ends, bytes, aside }) => {
+            Ok(JobResult { installs, ends, bytes, aside }) => {
                 self.aside.extend(aside);
                 self.failed = false;
                 self.taken = 0;

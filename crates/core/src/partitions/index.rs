@@ -6,12 +6,9 @@
 //! ```
 
 use super::tail::Tail;
-use ottla_types::record::{BatchPlace, PartsInstalled, RunPart, StoredBatch};
+use ottla_types::record::{PartsInstalled, RunPart, StoredBatch};
 use ottla_types::{Millis, Offset};
 use std::ops::Range;
-
-/// Size of a marker's batch (T-120), counted like any other.
-pub(super) const MARKER_BYTES: u32 = 78;
 
 /// A piece of what a reader gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,12 +142,4 @@ fn in_order(PartsInstalled { from, to, parts, .. }: &PartsInstalled) -> bool {
 
 fn bytes(parts: &[RunPart]) -> u64 {
     parts.iter().map(|part| part.bytes).sum()
-}
-
-/// Bytes of a batch as clients see it.
-pub(crate) fn size(batch: &StoredBatch) -> u32 {
-    match batch.place {
-        BatchPlace::Log { size, .. } => size,
-        BatchPlace::Marker(_) => MARKER_BYTES,
-    }
 }

@@ -1,7 +1,7 @@
 //! Which parts and batches are too old or too many.
 
 use super::Partition;
-use super::index::size;
+use super::batch_size::size;
 use ottla_types::record::{RunPart, StoredBatch};
 use ottla_types::{Millis, Offset};
 

@@ -74,7 +74,7 @@ pub struct TailRange {
 impl TailRange {
     /// Bytes of the batches as clients see them.
     pub fn bytes(&self) -> u64 {
-        self.batches.iter().map(|batch| u64::from(super::index::size(batch))).sum()
+        self.batches.iter().map(|batch| u64::from(super::batch_size::size(batch))).sum()
     }
 
     /// What is to be installed in place of the batches.

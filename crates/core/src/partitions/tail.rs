@@ -1,7 +1,7 @@
 //! The newest batches of a partition, which still lie in the log: one small entry for each, in chunks that know their largest
 //! timestamp and their bytes.
 
-use super::index::{MARKER_BYTES, size};
+use super::batch_size::{MARKER_BYTES, size};
 use ottla_types::record::{BatchPlace, Marker, StoredBatch};
 use ottla_types::{LogPosition, Millis, Offset};
 use std::collections::VecDeque;

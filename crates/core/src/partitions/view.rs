@@ -1,7 +1,8 @@
 //! What readers may see of a partition.
 
 use super::Partition;
-use super::index::{Source, size};
+use super::batch_size::size;
+use super::index::Source;
 use crate::refusal::Refusal;
 use ottla_types::record::{AbortedTransaction, RunPart, StoredBatch};
 use ottla_types::{Millis, Offset};

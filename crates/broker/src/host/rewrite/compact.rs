@@ -5,7 +5,8 @@
 mod digest;
 mod sources;
 
-use super::job::{Job, JobError, Moved, Output, Written};
+use super::error::JobError;
+use super::job::{BatchToWrite, Job, JobResult, Output};
 use super::pace::Steps;
 use bytes::Bytes;
 use digest::Digests;
@@ -68,7 +69,7 @@ pub(super) struct Compaction {
 
 impl Job {
     /// A pass over each partition. One that cannot be compacted is left as it is.
-    pub(super) fn compact(&mut self, work: &Compaction) -> Result<Written, JobError> {
+    pub(super) fn compact(&mut self, work: &Compaction) -> Result<JobResult, JobError> {
         let digests = Digests::new(self.reader.is_driven())?;
         let mut output = Output::new(self.runs.clone());
         let mut aside = BTreeSet::new();
@@ -123,7 +124,7 @@ impl Maker<'_> {
                 false => Some((stored.batch.bytes().clone(), Millis::NONE)),
             };
             let Some((bytes, until)) = kept else { return Ok(true) };
-            let moved = Moved {
+            let moved = BatchToWrite {
                 bytes: &bytes,
                 base_offset: facts.base_offset,
                 last_offset: facts.last_offset,

@@ -1,28 +1,15 @@
 //! One job: writes runs, off the machine's lock. Whatever goes wrong, nothing of it is left behind.
 
-use super::compact::Compaction;
+use super::error::JobError;
 use super::pace::Steps;
-use ottla_core::partitions::{Install, MergeRange, RetentionClass, RunEnds, TailPlan};
-use ottla_store::{CutBatch, LogReader, PartCutter, PartEnd, RunError, RunWriter, Runs};
+use ottla_core::partitions::{Install, RetentionClass, RunEnds};
+use ottla_store::{CutBatch, LogReader, PartCutter, PartEnd, RunWriter, Runs};
 use ottla_types::{Millis, Offset, TopicPartition};
 use std::collections::BTreeSet;
-use std::io;
 
-/// What is to be done.
-pub(super) enum Task {
-    /// Batches of the log go into runs.
-    Tail(TailPlan),
-    /// Parts go into new runs.
-    Merge(Vec<MergeRange>),
-    /// What these runs were written with is read.
-    Survey(Vec<u64>),
-    /// Partitions are compacted.
-    Compact(Compaction),
-}
-
-/// What a job came to.
+/// What a job has written.
 #[derive(Debug, Default)]
-pub(in crate::host) struct Written {
+pub(in crate::host) struct JobResult {
     /// What is to be installed.
     pub(super) installs: Vec<Install>,
     /// Where the last part of each new run ends.
@@ -31,37 +18,6 @@ pub(in crate::host) struct Written {
     pub(super) bytes: u64,
     /// Partitions that cannot be compacted: they are not tried again.
     pub(super) aside: BTreeSet<TopicPartition>,
-}
-
-/// Why a job failed.
-#[derive(Debug, thiserror::Error)]
-pub(in crate::host) enum JobError {
-    /// The broker stops.
-    #[error("the broker stops")]
-    Stopped,
-    /// The tail is so full that its rewriting cannot wait.
-    #[error("it gave way to the tail of the log")]
-    GaveWay,
-    /// The system gives no thread.
-    #[error("no thread for it: {0}")]
-    Thread(io::Error),
-    /// The log cannot be read.
-    #[error("the log cannot be read: {0}")]
-    Log(#[from] io::Error),
-    /// A batch in the log is not the one that was appended.
-    #[error("the log at position {position} is damaged: {what}")]
-    Damaged {
-        /// Where the batch lies.
-        position: u64,
-        /// What was found.
-        what: String,
-    },
-    /// The system gives no random bytes.
-    #[error("no secret for the digests of keys: {0}")]
-    Secret(String),
-    /// A run cannot be read or written.
-    #[error(transparent)]
-    Run(#[from] RunError),
 }
 
 /// What a job works with.
@@ -73,31 +29,11 @@ pub(super) struct Job {
     pub(super) pace: Steps,
 }
 
-impl Job {
-    pub(super) fn run(mut self, task: Task) -> Result<Written, JobError> {
-        match task {
-            Task::Tail(plan) => self.write_tail(&plan),
-            Task::Merge(ranges) => self.merge(&ranges),
-            Task::Survey(runs) => self.survey(&runs),
-            Task::Compact(work) => self.compact(&work),
-        }
-    }
-
-    fn survey(&mut self, runs: &[u64]) -> Result<Written, JobError> {
-        let mut written = Written::default();
-        for run in runs {
-            let end = self.runs.parts(*run)?.iter().map(|row| Runs::extent(&row.part).end).max();
-            written.ends.insert(*run, end.unwrap_or(0));
-        }
-        Ok(written)
-    }
-}
-
 /// Writes one run after the other, each of one class.
 pub(super) struct Output {
     runs: Runs,
     open: Option<(RetentionClass, RunWriter)>,
-    written: Written,
+    written: JobResult,
 }
 
 /// The part that is being written, and what is known of it.
@@ -128,7 +64,7 @@ fn earliest(one: Millis, other: Millis) -> Millis {
 
 /// A batch on its way into a run.
 #[derive(Clone, Copy)]
-pub(super) struct Moved<'a> {
+pub(super) struct BatchToWrite<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) base_offset: Offset,
     pub(super) last_offset: Offset,
@@ -138,7 +74,7 @@ pub(super) struct Moved<'a> {
 
 impl Output {
     pub(super) fn new(runs: Runs) -> Output {
-        Output { runs, open: None, written: Written::default() }
+        Output { runs, open: None, written: JobResult::default() }
     }
 
     /// The writer for a class; the run of another class is finished.
@@ -171,9 +107,9 @@ impl Output {
         &mut self,
         part: &mut OpenPart,
         install: &mut Install,
-        batch: Moved<'_>,
+        batch: BatchToWrite<'_>,
     ) -> Result<(), JobError> {
-        let Moved { bytes, base_offset, last_offset, max_timestamp, appended } = batch;
+        let BatchToWrite { bytes, base_offset, last_offset, max_timestamp, appended } = batch;
         let size = bytes.len() as u64;
         let begins =
             part.cutter.begins(base_offset, CutBatch { bytes: size, last_offset, max_timestamp, appended });
@@ -232,7 +168,7 @@ impl Output {
     }
 
     /// Finishes the last run: all of them are durable.
-    pub(super) fn finish(mut self) -> Result<Written, JobError> {
+    pub(super) fn finish(mut self) -> Result<JobResult, JobError> {
         self.finish_run()?;
         Ok(self.written)
     }

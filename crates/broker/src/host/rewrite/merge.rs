@@ -1,11 +1,12 @@
 //! Parts go into new runs: one part after the other is read through and written again.
 
-use super::job::{Job, JobError, Moved, Output, Written};
+use super::error::JobError;
+use super::job::{BatchToWrite, Job, JobResult, Output};
 use ottla_core::partitions::MergeRange;
 use ottla_store::PartCutter;
 
 impl Job {
-    pub(super) fn merge(&mut self, ranges: &[MergeRange]) -> Result<Written, JobError> {
+    pub(super) fn merge(&mut self, ranges: &[MergeRange]) -> Result<JobResult, JobError> {
         let mut output = Output::new(self.runs.clone());
         for range in ranges {
             self.merge_range(range, &mut output)?;
@@ -23,7 +24,7 @@ impl Job {
                 if batch.last_offset < range.start {
                     continue;
                 }
-                let moved = Moved {
+                let moved = BatchToWrite {
                     bytes: &batch.bytes,
                     base_offset: batch.base_offset,
                     last_offset: batch.last_offset,

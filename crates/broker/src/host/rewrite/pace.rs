@@ -1,6 +1,6 @@
 //! How fast a job may go: it yields to the log, whose syncs producers wait for.
 
-use super::job::JobError;
+use super::error::JobError;
 use ottla_store::{IoBackoff, LogReader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

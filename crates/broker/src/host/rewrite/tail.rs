@@ -1,7 +1,8 @@
 //! Batches of the log go into runs. They lie there in the order in which they came, and are wanted by partition: as much of what is
 //! wanted next as fits into memory is gathered by going through the log, and then written in its order.
 
-use super::job::{Job, JobError, Moved, OpenPart, Output, Written};
+use super::error::JobError;
+use super::job::{BatchToWrite, Job, JobResult, OpenPart, Output};
 use crate::stored::marker_bytes;
 use ottla_core::partitions::{Install, TailPlan, TailRange};
 use ottla_store::{BatchHead, PartCutter};
@@ -44,7 +45,7 @@ struct Open {
 }
 
 impl Job {
-    pub(super) fn write_tail(&mut self, plan: &TailPlan) -> Result<Written, JobError> {
+    pub(super) fn write_tail(&mut self, plan: &TailPlan) -> Result<JobResult, JobError> {
         let all = plan.ranges.iter().enumerate();
         let all: Vec<Wanted<'_>> =
             all.flat_map(|(number, range)| range.batches.iter().map(move |batch| (number, batch))).collect();
@@ -93,7 +94,7 @@ impl Job {
             }
         };
         let StoredBatch { base_offset, last_offset, max_timestamp, appended, .. } = *batch;
-        let moved = Moved { bytes, base_offset, last_offset, max_timestamp, appended };
+        let moved = BatchToWrite { bytes, base_offset, last_offset, max_timestamp, appended };
         output.push(&mut open.part, &mut open.install, moved)?;
         self.pace.step(bytes.len() as u64)
     }

@@ -1,7 +1,7 @@
 //! Whether what was rewritten still fits.
 
 use crate::effect::Effects;
-use crate::partitions::index::size;
+use crate::partitions::batch_size::size;
 use crate::partitions::{Partition, Partitions};
 use ottla_types::record::{PartsInstalled, RunPart};
 use ottla_types::{Offset, TopicPartition};

@@ -1,7 +1,7 @@
 //! Keys as 128 bits.
 
 use crate::Randomness;
-use crate::host::rewrite::job::JobError;
+use crate::host::rewrite::error::JobError;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
