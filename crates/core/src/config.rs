@@ -3,12 +3,14 @@
 mod broker;
 mod check;
 mod ignored;
+mod key;
 mod lists;
 mod topic;
 
-pub use broker::{BROKER_KEYS, BrokerKey, Settings, broker_keys};
+pub use broker::{BROKER_KEYS, Settings, broker_keys};
 pub use check::{ConfigError, Kind};
 pub use ignored::IGNORED_BROKER_KEYS;
+pub use key::BrokerKey;
 pub use topic::{CompactionLimits, TOPIC_KEYS, TopicCompression, TopicKey, TopicSettings};
 
 pub(crate) use lists::{list_append, list_subtract};

@@ -1,27 +1,11 @@
 //! Broker configuration: the keys that decide something here, and what they come to.
 
 use super::ignored::IGNORED_BROKER_KEYS;
+use super::key::BrokerKey;
 use super::topic::{TOPIC_KEYS, TopicSettings};
 use super::{ConfigError, Kind};
 use ottla_types::Millis;
 use std::collections::BTreeMap;
-
-/// A configuration key of the broker.
-#[derive(Clone, Copy, Debug)]
-pub struct BrokerKey {
-    /// Kafka's name, or `ottla.…` for our own.
-    pub name: &'static str,
-    /// The values it takes.
-    pub kind: Kind,
-    /// Its default; empty for none.
-    pub default: &'static str,
-    /// True if it can be changed while the broker runs.
-    pub dynamic: bool,
-    /// False if the key is accepted and shown, but changes nothing in this broker.
-    pub has_effect: bool,
-    /// What it does.
-    pub doc: &'static str,
-}
 
 const fn fixed(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> BrokerKey {
     BrokerKey { name, kind, default, dynamic: false, has_effect: true, doc }
