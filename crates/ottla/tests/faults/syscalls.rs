@@ -124,7 +124,7 @@ async fn a_file_that_cannot_be_opened_is_said() {
 #[tokio::test]
 #[ignore = "needs strace: cargo xtask faults"]
 async fn a_failed_rename_is_said() {
-    let outcomes = inject("rename", &["EIO", "ENOSPC"], 2).await;
+    let outcomes = inject("rename,renameat2", &["EIO", "ENOSPC"], 2).await;
     assert!(outcomes.not_started > 0, "{outcomes:?}");
 }
 
