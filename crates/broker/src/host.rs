@@ -11,6 +11,7 @@ mod lock;
 mod machine;
 mod mailbox;
 mod offering;
+mod refused_batches;
 mod rewrite;
 mod snapshots;
 mod space;

@@ -145,10 +145,12 @@ impl Machine {
     /// Sets the wall clock while the broker runs, as a correction or a suspend does; the steady clock does not notice.
     fn step_wall_clock(&mut self) {
         if self.world.is_calm() {
-            self.wall_offset = Millis(0);
+            // The operator sets the clock: no time that was recorded lies ahead of it any more.
+            self.wall_offset = Millis(self.furthest - self.set);
         } else if self.world.plan.faults.clock && self.random.per_mille(2) {
             let offset = self.random.pick(&[-7_200_000, -1000, 0, 1000, 7_200_000]);
             self.wall_offset = Millis(offset);
+            self.furthest = self.furthest.max(self.set + offset);
             self.world.say(format_args!("machine: the wall clock is {offset} ms ahead"));
             self.world.set_jumped();
         }

@@ -5,6 +5,7 @@ use super::housekeeping::Housekeeping;
 use super::live_settings::LiveSettings;
 use super::lock::{self, MachineLock, Run};
 use super::mailbox::{Inbox, Wakeup, mailbox};
+use super::refused_batches::RefusedBatches;
 use super::rewrite::Rewriter;
 use super::snapshots::Snapshots;
 use super::space::Space;
@@ -159,6 +160,7 @@ pub(super) fn prepare(
         rewriter,
         throttle: Throttle::default(),
         waiting: Waiting::new(most_waiting(&shard)),
+        refused_batches: RefusedBatches::default(),
         space: Space::new(log.reader()),
         durable: log.durable(),
         housekeeping: Housekeeping::new(&log, &recovered, options.snapshots, mailbox.clone()),
@@ -230,6 +232,7 @@ pub(super) struct Machine {
     pub(super) rewriter: Rewriter,
     pub(super) throttle: Throttle,
     pub(super) waiting: Waiting,
+    pub(super) refused_batches: RefusedBatches,
     pub(super) space: Space,
     pub(super) metrics: Arc<Metrics>,
     settings: Arc<LiveSettings>,

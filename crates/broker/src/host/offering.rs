@@ -25,11 +25,11 @@ impl Machine {
         if self.waiting.is_empty() && self.has_room(waiter.brings) {
             self.let_in(now, waiter);
         } else if self.rewriter.is_stuck() {
-            refuse(waiter);
+            self.refuse(now, waiter);
         } else {
             self.metrics.waited.add(1);
             // What is too much for the queue is refused: the client tries again.
-            self.waiting.push(waiter).into_iter().for_each(refuse);
+            self.waiting.push(waiter).into_iter().for_each(|waiter| self.refuse(now, waiter));
         }
     }
 
@@ -45,7 +45,7 @@ impl Machine {
             if bound.takes(tail, in_log(waiter.brings)) {
                 self.let_in(now, waiter);
             } else {
-                refuse(waiter);
+                self.refuse(now, waiter);
             }
         }
     }
@@ -75,7 +75,10 @@ impl Machine {
     fn let_in(&mut self, now: Millis, waiter: Waiter) {
         let full = self.space.rung(now) == Rung::Full;
         if full || self.log.space_for(waiter.brings.bytes) == SpaceLevel::Full {
-            return refuse(waiter);
+            return self.refuse(now, waiter);
+        }
+        if self.refused_batches.hold_back(now, &self.shard, &waiter.submission.produce) {
+            return self.refuse(now, waiter);
         }
         let Waiter { submission, brings } = waiter;
         let level = self.rewriter.bound.level(self.rewriter.tail(&self.shard, &self.log));
@@ -91,12 +94,13 @@ impl Machine {
             (ticket.id(), Pending::Produce(ticket, caller, mute), traced),
         );
     }
-}
 
-fn refuse(waiter: Waiter) {
-    reach(&waiter.submission.traced, Stage::Judged);
-    // A caller that is gone needs no reply.
-    let _ = waiter.submission.caller.send(Err(NoRoom));
+    fn refuse(&mut self, now: Millis, waiter: Waiter) {
+        reach(&waiter.submission.traced, Stage::Judged);
+        self.refused_batches.note(now, &self.shard, &waiter.submission.produce);
+        // A caller that is gone needs no reply.
+        let _ = waiter.submission.caller.send(Err(NoRoom));
+    }
 }
 
 /// What a Produce adds to the tail.

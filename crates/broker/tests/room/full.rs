@@ -3,6 +3,7 @@
 use crate::world::{BATCH, SEGMENT, World, until};
 use ottla_broker::host::{HostGone, NoRoom};
 use ottla_store::testing::FaultMedium;
+use ottla_types::{ProducerEpoch, ProducerId};
 use std::collections::BTreeSet;
 
 /// A topic without retention.
@@ -147,4 +148,29 @@ async fn deleting_a_topic_makes_room() {
     }
     let world = world.crash();
     assert_eq!(world.read_all(2).await, 61);
+}
+
+#[tokio::test]
+async fn t_46_a_batch_that_was_refused_for_lack_of_room_comes_before_the_next_of_its_producer() {
+    let (world, _) = full(80 * SEGMENT).await;
+    let producer = (ProducerId(7), ProducerEpoch(0));
+    assert_eq!(world.produce_idempotent(2, producer, 0).await, Err(NoRoom));
+    world.delete(1).await;
+    until("room", async || world.produce(2, None, 0).await.is_ok()).await;
+    // The second batch was sent before the answer to the first arrived.
+    assert_eq!(world.produce_idempotent(2, producer, 1).await, Err(NoRoom));
+    let other = (ProducerId(8), ProducerEpoch(0));
+    world.produce_idempotent(2, other, 1).await.unwrap();
+    let first = world.produce_idempotent(2, producer, 0).await.unwrap();
+    assert_eq!(world.produce_idempotent(2, producer, 1).await, Ok(first + 1));
+    assert_eq!(world.produce_idempotent(2, producer, 0).await, Ok(first), "the first batch again");
+}
+
+#[tokio::test]
+async fn t_46_a_producer_with_a_new_epoch_does_not_wait_for_a_refused_batch_of_the_old() {
+    let (world, _) = full(80 * SEGMENT).await;
+    assert_eq!(world.produce_idempotent(2, (ProducerId(7), ProducerEpoch(0)), 0).await, Err(NoRoom));
+    world.delete(1).await;
+    until("room", async || world.produce(2, None, 0).await.is_ok()).await;
+    world.produce_idempotent(2, (ProducerId(7), ProducerEpoch(1)), 3).await.unwrap();
 }

@@ -109,6 +109,20 @@ impl World {
         Ok(outcome.results.iter().map(|one| one.unwrap().base_offset.0).collect())
     }
 
+    /// Submits one batch of an idempotent producer. Returns its offset.
+    pub(crate) async fn produce_idempotent(
+        &self,
+        topic: u8,
+        producer: Owner,
+        first: i32,
+    ) -> Result<i64, NoRoom> {
+        let mut batch = batch(topic, Some(producer), first);
+        batch.summary.transactional = false;
+        let (check, batches) = (TransactionCheck::Add, vec![batch]);
+        let outcome = self.host.produce(Produce { transactional_id: None, check, batches }).await.unwrap()?;
+        Ok(outcome.results[0].unwrap().base_offset.0)
+    }
+
     pub(crate) async fn init(&self, id: &str) -> Result<Owner, HostGone> {
         let transactional_id = Some(id.to_owned());
         let init = InitProducerId { transactional_id, timeout: Millis(600_000), given: None };

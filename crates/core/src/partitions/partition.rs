@@ -103,7 +103,8 @@ impl Partition {
         self.producers.iter()
     }
 
-    pub(crate) fn producer(&self, id: ProducerId) -> Option<&ProducerState> {
+    /// What the partition knows of a producer.
+    pub fn producer(&self, id: ProducerId) -> Option<&ProducerState> {
         self.producers.get(id)
     }
 
