@@ -119,9 +119,11 @@ impl Machine {
         }
     }
 
-    /// The clock of the next life: it may have been set meanwhile.
+    /// The clock of the next life, which begins with the wall clock as it stands: it may have been set meanwhile.
     fn next_wall(&mut self) -> Wall {
-        let mut base = self.wall.now().0;
+        let Millis(ahead) = std::mem::replace(&mut self.wall_offset, Millis(0));
+        let mut base = self.wall.now().0 + ahead;
+        self.set += ahead;
         if self.world.is_calm() && self.set < self.furthest {
             // The operator sets the clock: no time that was recorded lies ahead of it any more.
             base += self.furthest - self.set;
@@ -130,9 +132,7 @@ impl Machine {
         }
         if self.world.plan.faults.clock && !self.world.is_calm() && self.random.per_mille(300) {
             let jump = self.random.pick(&[-7_200_000, -60_000, -1000, 1000, 60_000, 7_200_000]);
-            // Too far: it is set to the furthest again instead.
-            let too_far = self.set + jump < self.furthest - FURTHEST_BACK;
-            let jump = if too_far { self.furthest - self.set } else { jump };
+            let jump = self.bounded(jump);
             self.set += jump;
             self.furthest = self.furthest.max(self.set);
             base += jump;
@@ -142,6 +142,11 @@ impl Machine {
         Wall { base, since: Instant::now() }
     }
 
+    /// How far to set the clock: to the furthest again instead of too far back.
+    fn bounded(&self, jump: i64) -> i64 {
+        if self.set + jump < self.furthest - FURTHEST_BACK { self.furthest - self.set } else { jump }
+    }
+
     /// Sets the wall clock while the broker runs, as a correction or a suspend does; the steady clock does not notice.
     fn step_wall_clock(&mut self) {
         if self.world.is_calm() {
@@ -149,6 +154,7 @@ impl Machine {
             self.wall_offset = Millis(self.furthest - self.set);
         } else if self.world.plan.faults.clock && self.random.per_mille(2) {
             let offset = self.random.pick(&[-7_200_000, -1000, 0, 1000, 7_200_000]);
+            let offset = self.bounded(offset);
             self.wall_offset = Millis(offset);
             self.furthest = self.furthest.max(self.set + offset);
             self.world.say(format_args!("machine: the wall clock is {offset} ms ahead"));

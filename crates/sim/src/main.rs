@@ -57,7 +57,8 @@ fn main() -> ExitCode {
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!(
-        "{done} seeds, each twice, in {seconds:.1} s: {:.1} a second; {failed} failed",
+        "{done} seeds, {} in {seconds:.1} s: {:.1} a second; {failed} failed",
+        if options.once { "each once," } else { "each twice," },
         done as f64 / seconds
     );
     for (name, count) in totals {
