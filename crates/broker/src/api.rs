@@ -170,7 +170,7 @@ pub(crate) trait Api: Request<Response: Send> + Send + 'static {
 macro_rules! apis {
     ($($file:ident $request:ident $repeat:ident $order:ident $mute:ident [$($check:expr),*];)*) => {
         /// The APIs that are served, in the order of their numbers.
-        const APIS: &[ApiRow] = &[$(ApiRow::of::<messages::$request>()),*];
+        static APIS: &[ApiRow] = &[$(ApiRow::of::<messages::$request>()),*];
 
         $(impl Api for messages::$request {
             const REPEAT: Repeat = Repeat::$repeat;
@@ -263,7 +263,7 @@ apis! {
 ///
 /// ApiVersions shows clients the same range, except for Produce (T-08).
 pub fn served_versions(key: ApiKey) -> Option<Versions> {
-    APIS.iter().find(|api| api.key == key).map(ApiRow::served)
+    ApiRow::find(key).map(ApiRow::served)
 }
 
 /// The APIs and versions that ApiVersions shows.

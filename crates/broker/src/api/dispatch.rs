@@ -34,8 +34,9 @@ impl ApiRow {
         ApiRow { key: A::KEY, repeat: A::REPEAT, order: A::ORDER, begin: begin::<A> }
     }
 
-    fn find(key: ApiKey) -> Option<&'static ApiRow> {
-        APIS.iter().find(|api| api.key == key)
+    pub(super) fn find(key: ApiKey) -> Option<&'static ApiRow> {
+        let position = *ROWS.get(usize::try_from(key.0).ok()?)?;
+        APIS.get(usize::from(position))
     }
 
     /// The versions that are served: all stable ones of Apache Kafka 4.4.
@@ -50,6 +51,20 @@ impl ApiRow {
         if self.key == ApiKey::PRODUCE { Versions::new(0, served.max) } else { served }
     }
 }
+
+/// Numbers of APIs lie below this one.
+const KEYS: usize = 128;
+
+/// The position in [`APIS`] by the number of the API; past its end for an API that is not served. It is read several times a request.
+static ROWS: [u8; KEYS] = {
+    let mut rows = [u8::MAX; KEYS];
+    let mut position = 0;
+    while position < APIS.len() {
+        rows[APIS[position].key.0 as usize] = position as u8;
+        position += 1;
+    }
+    rows
+};
 
 /// A request whose header has been read.
 pub(super) struct Call {

@@ -112,6 +112,9 @@ impl LiveSettings {
     /// What the topic asks of a batch; of a topic that does not exist, what the broker's defaults are.
     pub(crate) fn batch_rule(&self, topic: &TopicRef) -> BatchRule {
         let rules = self.read();
+        if rules.by_name.is_empty() {
+            return rules.default;
+        }
         let own = match topic {
             TopicRef::Name(name) => rules.by_name.get(name),
             TopicRef::Id(id) => rules.names.get(id).and_then(|name| rules.by_name.get(name)),
