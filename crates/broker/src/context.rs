@@ -7,6 +7,7 @@ use crate::host::{Host, HostGone};
 use crate::net::{RequestBudget, ResponseBudget};
 use crate::randomness::NoRandomness;
 use crate::session::{Advertised, Listener, Session};
+use crate::shards::Shards;
 
 use crate::trace::{Notes, Trace};
 use crate::{Limits, Metrics, Randomness, stored};
@@ -23,7 +24,7 @@ use std::sync::Arc;
 /// The parts of the broker that every API uses. It is built once, and copied only for a request that is traced.
 #[derive(Clone, Debug)]
 pub struct Context {
-    pub(crate) host: Host,
+    pub(crate) shards: Shards,
     pub(crate) reader: LogReader,
     pub(crate) fetch_sessions: FetchSessions,
     pub(crate) deleted_topics: DeletedTopics,
@@ -101,7 +102,7 @@ impl Context {
             request_budget: RequestBudget::of(&limits, Some(reader.clone())),
             response_budget: ResponseBudget::new(limits.max_response_bytes),
             deleted_topics: DeletedTopics::default(),
-            host,
+            shards: Shards::one(host),
             reader,
             limits,
             node_id,
@@ -122,7 +123,7 @@ impl Context {
 
     /// A copy for one request that is traced.
     pub(crate) fn traced(&self, notes: &Arc<Notes>) -> Context {
-        Context { host: self.host.traced(Arc::clone(notes)), notes: Some(Arc::clone(notes)), ..self.clone() }
+        Context { shards: self.shards.traced(notes), notes: Some(Arc::clone(notes)), ..self.clone() }
     }
 
     /// Notes in the trace why the request, or a part of it, was refused. Does nothing if the request is not traced.
@@ -139,7 +140,7 @@ impl Context {
 
     /// The metrics since the start.
     pub fn metrics(&self) -> &Metrics {
-        self.host.metrics()
+        self.shards.metrics()
     }
 
     /// The bytes that requests and responses hold now, and their limits.
@@ -152,9 +153,9 @@ impl Context {
         }
     }
 
-    /// The host of the shard.
-    pub fn host(&self) -> &Host {
-        &self.host
+    /// The shards of this node.
+    pub fn shards(&self) -> &Shards {
+        &self.shards
     }
 
     /// The log, for reading.

@@ -8,6 +8,7 @@
 //!   limits  randomness  metrics  stored
 //!   trace           exchanges recorded for the microscope
 //!   host            runs the state machine and the log
+//!   shards          which shard serves what
 //!   net             connections; knows no API
 //!   session         what a connection knows of its client
 //!   authorizer      who may do what
@@ -32,6 +33,7 @@ mod randomness;
 mod reading;
 mod server;
 mod session;
+mod shards;
 mod stored;
 mod trace;
 
@@ -43,6 +45,7 @@ pub use ottla_store::HistogramView;
 pub use randomness::Randomness;
 pub use server::{Server, StreamServer};
 pub use session::Advertised;
+pub use shards::Shards;
 pub use trace::{
     Ending, Exchange, FRAME_CAP, Stages, TRACE_BYTES, TRACE_RING, Trace, TraceFilter, TraceUsage,
     TracedFrame, Verdict,

@@ -46,7 +46,9 @@ impl Server {
     /// Stops accepting and reading, gives responses under way [`crate::Limits::stop_grace`], then closes all connections.
     pub async fn stop(self) {
         // Readers that wait for records are answered now; a host that is gone has none.
-        let _ = self.context.host.peek(|_, _, watchers| watchers.close()).await;
+        for host in self.context.shards.all() {
+            let _ = host.peek(|_, _, watchers| watchers.close()).await;
+        }
         self.listener.stop().await;
     }
 }

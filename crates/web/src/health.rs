@@ -37,7 +37,7 @@ pub(crate) async fn readiness(app: &App) -> Result<(), String> {
     if let Some(why) = app.failure.borrow().clone() {
         return Err(format!("the log failed, nothing more is acknowledged: {why}"));
     }
-    match timeout(LOG_TIMEOUT, app.broker.host().settled()).await {
+    match timeout(LOG_TIMEOUT, app.broker.shards().catalog().settled()).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(gone)) => Err(gone.to_string()),
         Err(_) => Err(format!("the log wrote nothing for {} s", LOG_TIMEOUT.as_secs())),

@@ -22,7 +22,11 @@ pub(crate) async fn answer(
         check: TransactionCheck::Add,
     };
     let group_id = String::from(&request.group_id);
-    let result = ctx.host.submit(AddOffsetsToTxn { claim, group_id }).await?;
+    let result = ctx
+        .shards
+        .of_transactional_id(&request.transactional_id)
+        .submit(AddOffsetsToTxn { claim, group_id })
+        .await?;
     let Err(refusal) = result else { return Ok(AddOffsetsToTxnResponse::default()) };
     let code = code(refusal.error, version);
     ctx.refused(TransactionalId(&request.transactional_id), code, &refusal);

@@ -97,7 +97,11 @@ async fn add(
         producer_epoch: ProducerEpoch(transaction.producer_epoch),
         check,
     };
-    let results = ctx.host.submit(AddPartitionsToTxn { claim, partitions }).await?;
+    let results = ctx
+        .shards
+        .of_transactional_id(&transaction.transactional_id)
+        .submit(AddPartitionsToTxn { claim, partitions })
+        .await?;
     let judge = |(result, (topic, partition)): (Result<(), Refused<TransactionError>>, &(Text, i32))| {
         let Err(refusal) = result else { return ErrorCode::NONE };
         let code = code(refusal.error, version);

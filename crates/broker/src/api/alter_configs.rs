@@ -111,7 +111,7 @@ async fn alter(
             Err(why) => results.push(invalid(resource, &why)),
         }
     }
-    let judged = ctx.host.submit(AlterConfigs { changes, validate_only }).await?;
+    let judged = ctx.shards.catalog().submit(AlterConfigs { changes, validate_only }).await?;
     results.extend(targets.into_iter().zip(judged).map(|((resource_type, resource_name), result)| {
         let (error, message) = match result {
             Ok(()) => (ErrorCode::NONE, None),

@@ -32,7 +32,7 @@ pub(crate) async fn answer(
         }
     }
     let validate_only = request.validate_only;
-    let judged = ctx.host.submit(CreatePartitions { topics, validate_only }).await?;
+    let judged = ctx.shards.catalog().submit(CreatePartitions { topics, validate_only }).await?;
     results.extend(names.into_iter().zip(judged).map(|(name, result)| row(name, result.map(drop))));
     Ok(CreatePartitionsResponse { results, ..Default::default() })
 }
@@ -44,8 +44,10 @@ async fn check_assignments(
 ) -> Result<Result<(), TopicError>, HostGone> {
     let Some(assignments) = &topic.assignments else { return Ok(Ok(())) };
     let name = String::from(&topic.name);
-    let look =
-        ctx.host.read(move |shard, _| shard.catalog().topic_named(&name).map(|topic| topic.partitions));
+    let look = ctx
+        .shards
+        .catalog()
+        .read(move |shard, _| shard.catalog().topic_named(&name).map(|topic| topic.partitions));
     let added = match look.await? {
         Some(now) if topic.count > now => i64::from(topic.count) - i64::from(now),
         // The topic is unknown, or does not grow: the catalog refuses the command.

@@ -26,9 +26,13 @@ pub(crate) async fn answer(
         topics.push(new_topic(topic, &ctx.randomness)?);
     }
     let validate_only = request.validate_only;
-    let results = ctx.host.submit(CreateTopics { topics, validate_only }).await?;
+    let results = ctx.shards.catalog().submit(CreateTopics { topics, validate_only }).await?;
     // Versions before 5 have no field for the configuration.
-    let layers = if version >= 5 { Some(ctx.host.read(|shard, _| Layers::of(shard)).await?) } else { None };
+    let layers = if version >= 5 {
+        Some(ctx.shards.catalog().read(|shard, _| Layers::of(shard)).await?)
+    } else {
+        None
+    };
     let mut topics = Vec::with_capacity(asked.len());
     for (topic, result) in asked.into_iter().zip(results) {
         topics.push(match result {

@@ -16,7 +16,7 @@ pub(crate) async fn answer(
     version: i16,
 ) -> Result<DeleteGroupsResponse, AnswerError> {
     let groups = request.groups_names.iter().map(String::from).collect();
-    let results = ctx.host.submit(DeleteGroups { groups }).await?;
+    let results = ctx.shards.groups().submit(DeleteGroups { groups }).await?;
     let results = request.groups_names.into_iter().zip(results).map(|(group_id, result)| {
         let Err(error) = result else {
             return DeletableGroupResult { group_id, ..Default::default() };

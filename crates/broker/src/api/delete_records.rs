@@ -25,7 +25,7 @@ pub(crate) async fn answer(
     let found = partition_lookup::find(ctx, names).await?;
     let partitions = found.iter().zip(offsets).filter_map(|(found, offset)| Some(((*found)?, offset)));
     let partitions = partitions.collect();
-    let results = ctx.host.submit(DeleteRecords { partitions }).await?;
+    let results = ctx.shards.partitions().submit(DeleteRecords { partitions }).await?;
     let mut deleted = results.into_iter();
     let mut found = found.into_iter();
     let mut next = || match found.next().flatten() {

@@ -41,7 +41,7 @@ pub(crate) async fn answer(
     responses.extend(both.iter().map(|topic| {
         refused(topic, &TopicError::BadRequest("the topic is named twice, by name and by id".to_owned()))
     }));
-    let results = ctx.host.submit(DeleteTopics { topics }).await?;
+    let results = ctx.shards.catalog().submit(DeleteTopics { topics }).await?;
     responses.extend(asked_for.iter().zip(results).map(|(topic, result)| match result {
         Ok(deleted) => {
             ctx.deleted_topics.insert(&deleted.name);
@@ -69,8 +69,11 @@ async fn separate(
         return Ok((asked, topics, Vec::new()));
     }
     let name = |shard: &Shard, id| Some((id, shard.catalog().topic(to_topic_id(id))?.name.clone()));
-    let named: Vec<_> =
-        ctx.host.peek(move |shard, _, _| ids.into_iter().filter_map(|id| name(shard, id)).collect()).await?;
+    let named: Vec<_> = ctx
+        .shards
+        .catalog()
+        .peek(move |shard, _, _| ids.into_iter().filter_map(|id| name(shard, id)).collect())
+        .await?;
     let name_of = |topic: &DeleteTopicState| {
         let by_id = named.iter().find(|(id, _)| *id == topic.topic_id).map(|(_, name)| name.clone());
         topic.name.as_ref().map(String::from).or(by_id)

@@ -33,7 +33,7 @@ pub(crate) async fn answer(
 ) -> Result<DescribeConfigsResponse, AnswerError> {
     let topics = request.resources.iter().filter(|resource| resource.resource_type == TOPIC);
     let names: Vec<String> = topics.map(|resource| String::from(&resource.resource_name)).collect();
-    let look = ctx.host.read(move |shard, _| {
+    let look = ctx.shards.catalog().read(move |shard, _| {
         let own = |name: String| {
             let configs = shard.catalog().topic_named(&name)?.configs.clone();
             Some((name, configs))

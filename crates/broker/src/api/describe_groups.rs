@@ -17,7 +17,7 @@ pub(crate) async fn answer(
     version: i16,
 ) -> Result<DescribeGroupsResponse, HostGone> {
     let groups = request.groups;
-    let look = ctx.host.read(move |shard, _| {
+    let look = ctx.shards.groups().read(move |shard, _| {
         let see = |group_id: Text| {
             let found = shard.groups().describe(&group_id);
             (group_id, found)

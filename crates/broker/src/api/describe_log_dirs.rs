@@ -22,7 +22,7 @@ pub(crate) async fn answer(
     request: DescribeLogDirsRequest,
     _version: i16,
 ) -> Result<DescribeLogDirsResponse, HostGone> {
-    let sizes = ctx.host.read(move |shard, _| sizes(shard, request.topics)).await?;
+    let sizes = ctx.shards.partitions().read(move |shard, _| sizes(shard, request.topics)).await?;
     let folder = DescribeLogDirsResult {
         log_dir: ctx.data_folder.as_str().into(),
         topics: sizes.into_iter().map(topic).collect(),

@@ -16,7 +16,7 @@ pub(crate) async fn answer(
     request: DescribeProducersRequest,
     _version: i16,
 ) -> Result<DescribeProducersResponse, super::AnswerError> {
-    let look = ctx.host.read(move |shard, _| {
+    let look = ctx.shards.partitions().read(move |shard, _| {
         let topic = |topic: TopicRequest| {
             let described = topic.partition_indexes.iter().map(|index| describe(shard, &topic.name, index));
             TopicResponse { partitions: described.collect(), name: topic.name, ..Default::default() }

@@ -19,7 +19,7 @@ pub(crate) async fn answer(
     request: DescribeQuorumRequest,
     version: i16,
 ) -> Result<DescribeQuorumResponse, HostGone> {
-    let now = ctx.host.read(|_, now| now.0).await?;
+    let now = ctx.shards.catalog().read(|_, now| now.0).await?;
     let mut nodes = Vec::new();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {

@@ -45,7 +45,7 @@ pub(crate) async fn answer(
         return Ok(refused(&request));
     }
     let limit = request.response_partition_limit.clamp(1, MAX_PARTITIONS);
-    let page = ctx.host.read(move |shard, _| page(shard.catalog(), names, from, limit)).await?;
+    let page = ctx.shards.catalog().read(move |shard, _| page(shard.catalog(), names, from, limit)).await?;
     let next_cursor = page.next.map(|(name, partition_index)| Cursor {
         topic_name: name.into(),
         partition_index,

@@ -18,7 +18,8 @@ pub(crate) async fn answer(
     _version: i16,
 ) -> Result<DescribeTransactionsResponse, super::AnswerError> {
     let look = ctx
-        .host
+        .shards
+        .transactions()
         .read(move |shard, _| request.transactional_ids.into_iter().map(|id| describe(shard, id)).collect());
     Ok(DescribeTransactionsResponse { transaction_states: look.await?, ..Default::default() })
 }

@@ -139,7 +139,7 @@ async fn note_reply(ctx: &Context, reply: &Reply) {
     let subjects = notes.find_subjects(response);
     let unknown = ctx.trace.unknown_topics(&subjects.topic_ids);
     if !unknown.is_empty() {
-        let look = ctx.host.peek(move |shard, _, _| {
+        let look = ctx.shards.catalog().peek(move |shard, _, _| {
             let name = |id: &Uuid| Some((*id, shard.catalog().topic(TopicId(id.0))?.name.clone()));
             unknown.iter().filter_map(name).collect::<Vec<_>>()
         });
@@ -228,7 +228,7 @@ impl RequestHandler for Dispatch {
     }
 
     fn max_connections(&self) -> Option<usize> {
-        self.0.host.settings().max_connections()
+        self.0.shards.settings().max_connections()
     }
 
     fn is_recording(&self) -> bool {

@@ -22,7 +22,7 @@ pub(crate) async fn answer(
         commit: request.committed,
         bump: version >= 5,
     };
-    Ok(match ctx.host.submit(end).await? {
+    Ok(match ctx.shards.of_transactional_id(&request.transactional_id).submit(end).await? {
         Ok((producer_id, epoch)) if version >= 5 => {
             EndTxnResponse { producer_id: producer_id.0, producer_epoch: epoch.0, ..Default::default() }
         }

@@ -58,7 +58,8 @@ async fn respond(
         }
     };
     let reads = Arc::new(reads);
-    let reader = RecordReader { host: &ctx.host, log: &ctx.reader, budget: &ctx.response_budget };
+    let reader =
+        RecordReader { host: ctx.shards.partitions(), log: &ctx.reader, budget: &ctx.response_budget };
     let (results, charge) = reader.read(&reads, bounds, Instant::now() + max_wait).await?;
     let rows = reads.iter().zip(results).map(|(read, result)| row(ctx, read, result, bounds.isolation));
     let rows: Vec<PartitionData> = rows.collect();

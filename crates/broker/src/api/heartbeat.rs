@@ -18,7 +18,7 @@ pub(crate) async fn answer(
 ) -> Result<HeartbeatResponse, AnswerError> {
     let instance_id = request.group_instance_id.as_ref();
     let member = member_ref(&request.group_id, request.generation_id, &request.member_id, instance_id);
-    let result = ctx.host.submit(Heartbeat { member }).await?;
+    let result = ctx.shards.of_group(&member.group_id).submit(Heartbeat { member }).await?;
     let Err(refusal) = result else { return Ok(HeartbeatResponse::default()) };
     let code = code(refusal.error);
     ctx.refused(Member(&request.group_id, &request.member_id), code, &refusal);

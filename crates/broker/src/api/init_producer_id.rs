@@ -28,7 +28,7 @@ pub(crate) async fn answer(
     };
     let transactional_id = request.transactional_id.as_ref().map(String::from);
     let timeout = Millis(request.transaction_timeout_ms.into());
-    Ok(match ctx.host.submit(InitProducerId { transactional_id, timeout, given }).await? {
+    Ok(match ctx.shards.transactions().submit(InitProducerId { transactional_id, timeout, given }).await? {
         Ok((producer_id, epoch)) => InitProducerIdResponse {
             producer_id: producer_id.0,
             producer_epoch: epoch.0,

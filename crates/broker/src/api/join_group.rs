@@ -40,7 +40,7 @@ pub(crate) async fn answer(
         protocol_type: request.protocol_type.into(),
         protocols: protocols.map(|p| (String::from(&p.name), kept(&p.metadata))).collect(),
     };
-    match ctx.host.submit(join).await? {
+    match ctx.shards.of_group(&join.group_id).submit(join).await? {
         Ok(joined) => Ok(joined_response(joined, version)),
         Err(refusal) => {
             ctx.refused(Member(&group_id, &member_id), code(refusal.error.error), &refusal.error);

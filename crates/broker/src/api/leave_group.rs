@@ -30,7 +30,7 @@ pub(crate) async fn answer(
     let leaving = leaving.collect();
     let group = request.group_id.clone();
     let group_id = request.group_id.into();
-    let results = match ctx.host.submit(LeaveGroup { group_id, members: leaving }).await? {
+    let results = match ctx.shards.of_group(&group).submit(LeaveGroup { group_id, members: leaving }).await? {
         Ok(results) => results,
         // As in Kafka, the error is on the members, not on the group.
         Err(LeaveError::UnknownGroup) => vec![Err(MemberError::Unknown); members.len()],

@@ -22,7 +22,7 @@ pub(crate) async fn answer(
         return Ok(ListGroupsResponse::default());
     }
     let states = request.states_filter;
-    let look = ctx.host.read(move |shard, _| {
+    let look = ctx.shards.groups().read(move |shard, _| {
         let wanted = shard.groups().list().filter(|group| passes(&states, group.state.name()));
         wanted.map(row).collect::<Vec<_>>()
     });

@@ -38,7 +38,8 @@ pub(crate) async fn answer(
         request.topics.iter().flat_map(|topic| PartitionQuery::all(topic, isolation, version)).collect();
     let looks = queries.clone();
     let look = ctx
-        .host
+        .shards
+        .partitions()
         .read(move |shard, _| looks.iter().map(|query| query.look(shard, Offset(0))).collect::<Vec<_>>());
     let mut rows = Vec::with_capacity(queries.len());
     for (query, lookup) in queries.iter().zip(look.await?) {
@@ -139,7 +140,7 @@ impl PartitionQuery {
                 Err(SearchError::Refused(code)) => return Ok(self.refused(ctx, code)),
             }
             let again = self.clone();
-            lookup = ctx.host.read(move |shard, _| again.look(shard, from)).await?;
+            lookup = ctx.shards.partitions().read(move |shard, _| again.look(shard, from)).await?;
         }
     }
 }

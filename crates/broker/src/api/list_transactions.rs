@@ -42,7 +42,7 @@ pub(crate) async fn answer(
         let id = transaction.state().transactional_id.as_str();
         pattern.as_ref().is_none_or(|pattern| pattern.is_match(id))
     };
-    let look = ctx.host.read(move |shard, now| {
+    let look = ctx.shards.transactions().read(move |shard, now| {
         shard.transactions().list(&filter, now).filter(matches).map(listed).collect()
     });
     Ok(ListTransactionsResponse {

@@ -91,13 +91,16 @@ fn once<T: Ord + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 async fn all(ctx: &Context) -> Result<Vec<MetadataResponseTopic>, HostGone> {
-    let views: Vec<TopicView> =
-        ctx.host.read(|shard, _| shard.catalog().topics_by_name().map(TopicView::from).collect()).await?;
+    let views: Vec<TopicView> = ctx
+        .shards
+        .catalog()
+        .read(|shard, _| shard.catalog().topics_by_name().map(TopicView::from).collect())
+        .await?;
     Ok(views.into_iter().map(|topic| present(ctx, topic)).collect())
 }
 
 async fn by_id(ctx: &Context, ids: Vec<TopicId>) -> Result<Vec<MetadataResponseTopic>, HostGone> {
-    let look = ctx.host.read(|shard, _| {
+    let look = ctx.shards.catalog().read(|shard, _| {
         let find = |id| (id, shard.catalog().topic(id).map(TopicView::from));
         ids.into_iter().map(find).collect::<Vec<_>>()
     });
@@ -135,7 +138,7 @@ async fn by_name(
 
 /// The topics of these names that exist, and whether the broker is configured to create the others.
 async fn look_up(ctx: &Context, names: Vec<String>) -> Result<(BTreeMap<String, TopicView>, bool), HostGone> {
-    let look = ctx.host.read(move |shard, _| {
+    let look = ctx.shards.catalog().read(move |shard, _| {
         let catalog = shard.catalog();
         let found = names.into_iter().filter_map(|name| {
             let topic = catalog.topic_named(&name)?;
@@ -159,7 +162,7 @@ async fn create(ctx: &Context, names: Vec<String>) -> Result<BTreeMap<String, To
             configs: BTreeMap::new(),
         });
     }
-    let results = ctx.host.submit(CreateTopics { topics, validate_only: false }).await?;
+    let results = ctx.shards.catalog().submit(CreateTopics { topics, validate_only: false }).await?;
     Ok(names.into_iter().zip(results).filter_map(|(name, result)| Some((name, result.err()?))).collect())
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn answer(
         offsets: topic.partitions.iter().map(offset).collect(),
     });
     let topics = topics.collect();
-    let results = ctx.host.submit(CommitOffsets { member, topics }).await?;
+    let results = ctx.shards.of_group(&member.group_id).submit(CommitOffsets { member, topics }).await?;
     let owner = Member(&request.group_id, &request.member_id);
     let topics = request.topics.iter().zip(results).map(|(topic, results)| {
         let results = TopicResults { name: &topic.name, id: topic.topic_id, results };

@@ -27,8 +27,9 @@ pub(crate) async fn answer(
         (TopicRef::Name((&topic.name).into()), partitions.collect())
     });
     let topics = topics.collect();
-    let group_id = request.group_id.into();
-    let results = match ctx.host.submit(DeleteOffsets { group_id, topics }).await? {
+    let group_id: String = request.group_id.into();
+    let host = ctx.shards.of_group(&group_id);
+    let results = match host.submit(DeleteOffsets { group_id, topics }).await? {
         Ok(results) => results,
         Err(error) => return Ok(top_level(whole_code(error))),
     };

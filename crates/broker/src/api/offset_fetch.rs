@@ -26,7 +26,7 @@ pub(crate) async fn answer(
 ) -> Result<OffsetFetchResponse, HostGone> {
     let require_stable = request.require_stable;
     let groups = if version < 8 { vec![the_only(request)] } else { request.groups };
-    let look = ctx.host.read(move |shard, _| {
+    let look = ctx.shards.groups().read(move |shard, _| {
         let query = Query { shard, require_stable, by_id: version >= 10 };
         groups.into_iter().map(|group| query.group(group)).collect::<Vec<_>>()
     });

@@ -23,7 +23,7 @@ pub(crate) async fn answer(
         };
         request.topics.into_iter().map(topic).collect()
     };
-    let topics = ctx.host.read(move |shard, _| look(shard)).await?;
+    let topics = ctx.shards.partitions().read(move |shard, _| look(shard)).await?;
     Ok(OffsetForLeaderEpochResponse { topics, ..Default::default() })
 }
 

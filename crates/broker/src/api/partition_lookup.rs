@@ -11,13 +11,13 @@ pub(super) async fn find(
     ctx: &Context,
     asked: Vec<(Text, i32)>,
 ) -> Result<Vec<Option<TopicPartition>>, HostGone> {
-    let look = ctx.host.peek(move |shard, _, _| {
+    let look = ctx.shards.partitions().peek(move |shard, _, _| {
         let place = |(name, partition): &(Text, i32)| shard.catalog().partition_named(name, *partition);
         asked.iter().map(place).collect::<Vec<_>>()
     });
     let found = look.await?;
     if found.iter().any(Option::is_none) {
-        ctx.host.settled().await?;
+        ctx.shards.partitions().settled().await?;
     }
     Ok(found)
 }

@@ -58,7 +58,7 @@ async fn respond(
     version: i16,
 ) -> Result<ProduceResponse, AnswerError> {
     let checks = BatchChecks::new(ctx, &request, version);
-    let (slots, batches) = checks.check_all(ctx.host.settings(), &request.topic_data);
+    let (slots, batches) = checks.check_all(ctx.shards.settings(), &request.topic_data);
     let topics: Vec<TopicHead> = request.topic_data.into_iter().map(TopicHead::from).collect();
     let (results, mute) = checks.put(ctx, batches).await?;
     let mut results = results.into_iter();
@@ -220,7 +220,7 @@ impl BatchChecks {
         let transactional_id = self.transactional_id.clone();
         let check = if self.version >= 12 { TransactionCheck::Add } else { TransactionCheck::Verify };
         let produce = Produce { transactional_id, check, batches };
-        let Ok(ProduceOutcome { results, mute }) = ctx.host.produce(produce).await? else {
+        let Ok(ProduceOutcome { results, mute }) = ctx.shards.partitions().produce(produce).await? else {
             let full = || BatchRefusal {
                 reason: Some(Box::new(Reason(None, NoRoom))),
                 ..BatchRefusal::new(ErrorCode::KAFKA_STORAGE_ERROR, NoRoom)

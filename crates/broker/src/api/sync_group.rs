@@ -36,7 +36,7 @@ pub(crate) async fn answer(
         protocol: request.protocol_name.map(String::from),
         assignments: assignments.map(|a| (String::from(&a.member_id), kept(&a.assignment))).collect(),
     };
-    match ctx.host.submit(sync).await? {
+    match ctx.shards.of_group(&sync.member.group_id).submit(sync).await? {
         Ok(synced) => Ok(SyncGroupResponse {
             protocol_type: synced.protocol_type.map(Text::from),
             protocol_name: synced.protocol.map(Text::from),

@@ -50,7 +50,7 @@ pub(crate) async fn answer(
         member,
         topics,
     };
-    let results = ctx.host.submit(stage).await?;
+    let results = ctx.shards.of_transactional_id(&request.transactional_id).submit(stage).await?;
     let owner = TransactionalId(&request.transactional_id);
     let topics = request.topics.iter().zip(results).map(|(topic, results)| {
         let results = TopicResults { name: &topic.name, id: topic.topic_id, results };

@@ -33,7 +33,7 @@ pub(crate) async fn answer(
     }
     let mut rest = found.iter();
     let markers: Vec<TxnMarker> = request.markers.iter().map(|marker| to_core(marker, &mut rest)).collect();
-    let results = ctx.host.submit(WriteTxnMarkers { markers }).await?;
+    let results = ctx.shards.partitions().submit(WriteTxnMarkers { markers }).await?;
     let mut written = results.into_iter().flatten();
     let places = found.iter().zip(&without_producer);
     let mut codes = places.zip(&asked).map(|((found, without_producer), (topic, partition))| {

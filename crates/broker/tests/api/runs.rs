@@ -28,7 +28,7 @@ async fn plan(server: &Server, at: TopicPartition, from: i64) -> ReadPlan {
         let partition = shard.partitions().get(at).unwrap();
         partition.read(Offset(from), u64::MAX, true, Isolation::Uncommitted).unwrap()
     };
-    server.context().host().read(look).await.unwrap()
+    server.context().shards().partitions().read(look).await.unwrap()
 }
 
 /// Installs parts, as the host does.
@@ -67,7 +67,7 @@ async fn rewrite(
     let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
     let (from, to) = (plan.sources[0].base_offset(), plan.last_offset().unwrap());
     let installs = vec![Install { partition: at, from, to, bytes, parts: parts.clone() }];
-    let host = server.context().host();
+    let host = server.context().shards().partitions();
     // The command has no reply; the following read waits for it.
     tokio::select! {
         biased;
@@ -215,7 +215,7 @@ async fn what_was_freed_since_it_was_planned_is_not_found() {
     let unused: Vec<_> = runs.list().into_iter().filter(|run| *run != parts[0].run).collect();
     runs.remove(&unused);
     while runs.list().len() > 1 {
-        server.context().host().snapshot().await.unwrap();
+        server.context().shards().partitions().snapshot().await.unwrap();
     }
     let error = server.context().read_plan(&first).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);

@@ -25,7 +25,7 @@ pub(crate) async fn abort(broker: &Context, target: Target) -> Result<bool, Host
         producer_epoch: ProducerEpoch(target.epoch),
         started: Millis(target.started_ms),
     };
-    match broker.host().submit(command).await? {
+    match broker.shards().transactions().submit(command).await? {
         Ok(()) => Ok(true),
         Err(NotOpen) => Ok(false),
     }

@@ -60,7 +60,7 @@ pub(crate) struct OffsetFigures {
 
 /// Reads the figures of this moment.
 pub(crate) async fn figures(broker: &Context) -> Result<ShardFigures, HostGone> {
-    broker.host().read(|shard, _| ShardFigures::of(shard)).await
+    broker.shards().catalog().read(|shard, _| ShardFigures::of(shard)).await
 }
 
 impl ShardFigures {

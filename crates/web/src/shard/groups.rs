@@ -72,7 +72,7 @@ pub(crate) struct OffsetRow {
 
 /// The groups whose id contains `filter`.
 pub(crate) async fn list(broker: &Context, filter: String) -> Result<Vec<GroupRow>, HostGone> {
-    let rows = broker.host().read(move |shard, _| {
+    let rows = broker.shards().groups().read(move |shard, _| {
         let groups = shard.groups().list().filter(|group| group.group_id.contains(&filter));
         groups.map(|group| GroupRow::of(shard, &group)).collect()
     });
@@ -81,7 +81,7 @@ pub(crate) async fn list(broker: &Context, filter: String) -> Result<Vec<GroupRo
 
 /// One group; none if there is no group of that id.
 pub(crate) async fn find(broker: &Context, id: String) -> Result<Option<GroupDetail>, HostGone> {
-    let read = broker.host().read(move |shard, _| {
+    let read = broker.shards().groups().read(move |shard, _| {
         let group = shard.groups().describe(&id)?;
         Some((group, committed_offsets(shard, &id).collect::<Vec<_>>()))
     });

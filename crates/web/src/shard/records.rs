@@ -59,7 +59,12 @@ pub(crate) enum ReadError {
 
 /// Reads records of a partition.
 pub(crate) async fn read(broker: &Context, query: RecordQuery) -> Result<RecordRange, ReadError> {
-    let plan = broker.host().read(move |shard, _| plan(shard, &query)).await.map_err(ReadError::HostGone)?;
+    let plan = broker
+        .shards()
+        .partitions()
+        .read(move |shard, _| plan(shard, &query))
+        .await
+        .map_err(ReadError::HostGone)?;
     let (mut range, plan) = plan.ok_or(ReadError::NoPartition)?;
     range.chunks = broker.read_plan(&plan).await.map_err(ReadError::Io)?;
     Ok(range)

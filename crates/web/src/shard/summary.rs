@@ -22,7 +22,7 @@ pub(crate) struct Summary {
 }
 
 pub(crate) async fn summary(broker: &Context) -> Result<Summary, HostGone> {
-    broker.host().read(|shard, _| Summary::of(shard)).await
+    broker.shards().catalog().read(|shard, _| Summary::of(shard)).await
 }
 
 impl Summary {

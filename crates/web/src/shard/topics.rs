@@ -64,7 +64,7 @@ pub(crate) struct ProducerRow {
 
 /// The topics whose name contains `filter`, by name.
 pub(crate) async fn list(broker: &Context, filter: String) -> Result<Vec<TopicRow>, HostGone> {
-    let rows = broker.host().read(move |shard, _| {
+    let rows = broker.shards().catalog().read(move |shard, _| {
         let topics = shard.catalog().topics_by_name().filter(|topic| topic.name.contains(&filter));
         topics.map(|topic| TopicRow::of(shard, topic)).collect()
     });
@@ -73,7 +73,7 @@ pub(crate) async fn list(broker: &Context, filter: String) -> Result<Vec<TopicRo
 
 /// One topic; none if no topic has the name.
 pub(crate) async fn find(broker: &Context, name: String) -> Result<Option<TopicDetail>, HostGone> {
-    broker.host().read(move |shard, now| TopicDetail::of(shard, now, &name)).await
+    broker.shards().catalog().read(move |shard, now| TopicDetail::of(shard, now, &name)).await
 }
 
 /// The name of the topic that a partition belongs to.

@@ -82,7 +82,7 @@ pub(crate) async fn list(
     broker: &Context,
     filter: String,
 ) -> Result<(Vec<TransactionRow>, Vec<BlockedPartition>), HostGone> {
-    let read = broker.host().read(move |shard, now| {
+    let read = broker.shards().transactions().read(move |shard, now| {
         let all = shard.transactions();
         let idle = all.iter().filter(|one| !is_open(one));
         let matching = all.open().chain(idle).filter(|one| one.state().transactional_id.contains(&filter));
@@ -94,7 +94,8 @@ pub(crate) async fn list(
 /// One transactional id; none if it is not known.
 pub(crate) async fn find(broker: &Context, id: String) -> Result<Option<TransactionDetail>, HostGone> {
     let read = broker
-        .host()
+        .shards()
+        .transactions()
         .read(move |shard, now| Some(TransactionDetail::of(shard, now, shard.transactions().get(&id)?)));
     read.await
 }
