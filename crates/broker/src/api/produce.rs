@@ -60,10 +60,12 @@ async fn respond(
     let checks = BatchChecks::new(ctx, &request, version);
     let (slots, batches) = checks.check_all(ctx.shards.settings(), &request.topic_data);
     let topics: Vec<TopicHead> = request.topic_data.into_iter().map(TopicHead::from).collect();
-    let (results, mute) = checks.put(ctx, batches).await?;
+    let SubmitOutcome { results, of_request, mute } = checks.submit(ctx, batches).await?;
     let mut results = results.into_iter();
     let mut parts = slots.into_iter().map(|slot| match slot {
-        Slot::Refused(index, refusal) => (index, Err(refusal)),
+        Slot::Refused(index, refusal) => {
+            (index, Err(of_request.map_or(refusal, |refused| checks.explain(refused))))
+        }
         Slot::Submitted(index, walked, suspects) => {
             let result = results.next().unwrap_or(Err(ErrorCode::UNKNOWN_SERVER_ERROR.into()));
             (index, result.map_err(|refusal| refusal.of_records(&walked, &suspects)))
@@ -109,6 +111,17 @@ enum Slot {
     Submitted(i32, RecordSummary, SuspectRecords),
     /// Its batch is refused by a check.
     Refused(i32, BatchRefusal),
+}
+
+/// The outcome of the batches that passed the checks.
+#[derive(Default)]
+struct SubmitOutcome {
+    /// A result for each batch, in order.
+    results: Vec<Result<Appended, BatchRefusal>>,
+    /// The refusal that also holds for the batches that a check refused (T-60).
+    of_request: Option<Refused<ProduceError>>,
+    /// For how many milliseconds the connection is muted.
+    mute: i32,
 }
 
 /// What the checks need of a request.
@@ -165,20 +178,6 @@ impl BatchChecks {
                 }
             }
         }
-        if self.transactional_id.is_none() && batches.iter().any(|batch| batch.summary.transactional) {
-            // T-60: nothing of such a request is appended.
-            let denied = || BatchRefusal {
-                reason: Some(Box::new(Reason(
-                    Some("T-60"),
-                    "a transactional batch without a transactional id",
-                ))),
-                ..ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into()
-            };
-            let denied = |slot| match slot {
-                Slot::Submitted(index, ..) | Slot::Refused(index, _) => Slot::Refused(index, denied()),
-            };
-            return (slots.into_iter().map(denied).collect(), Vec::new());
-        }
         (slots, batches)
     }
 
@@ -207,15 +206,11 @@ impl BatchChecks {
         }
     }
 
-    /// Submits the batches. Returns the result of each, and for how many milliseconds to mute the connection.
-    async fn put(
-        &self,
-        ctx: &Context,
-        batches: Vec<ProduceBatch>,
-    ) -> Result<(Vec<Result<Appended, BatchRefusal>>, i32), AnswerError> {
+    /// Submits the batches.
+    async fn submit(&self, ctx: &Context, batches: Vec<ProduceBatch>) -> Result<SubmitOutcome, AnswerError> {
         let count = batches.len();
         if count == 0 {
-            return Ok((Vec::new(), 0));
+            return Ok(SubmitOutcome::default());
         }
         let transactional_id = self.transactional_id.clone();
         let check = if self.version >= 12 { TransactionCheck::Add } else { TransactionCheck::Verify };
@@ -225,10 +220,14 @@ impl BatchChecks {
                 reason: Some(Box::new(Reason(None, NoRoom))),
                 ..BatchRefusal::new(ErrorCode::KAFKA_STORAGE_ERROR, NoRoom)
             };
-            return Ok(((0..count).map(|_| Err(full())).collect(), 0));
+            let results = (0..count).map(|_| Err(full())).collect();
+            return Ok(SubmitOutcome { results, ..SubmitOutcome::default() });
         };
+        let mut refused = results.iter().filter_map(|result| result.as_ref().err().copied());
+        let of_request = refused.find(|refused| refused.error == ProduceError::NoTransactionalId);
         let results = results.into_iter().map(|result| result.map_err(|error| self.explain(error)));
-        Ok((results.collect(), i32::try_from(mute.0).unwrap_or(i32::MAX)))
+        let mute = i32::try_from(mute.0).unwrap_or(i32::MAX);
+        Ok(SubmitOutcome { results: results.collect(), of_request, mute })
     }
 
     /// The refusal of the core with Kafka's error code (T-220).
@@ -237,6 +236,7 @@ impl BatchChecks {
     }
 
     fn coded(&self, error: ProduceError) -> BatchRefusal {
+        let why = error.to_string();
         let code = match error {
             ProduceError::UnknownTopic if self.version >= 13 => ErrorCode::UNKNOWN_TOPIC_ID,
             ProduceError::UnknownTopic | ProduceError::UnknownPartition => {
@@ -244,12 +244,11 @@ impl BatchChecks {
             }
             ProduceError::InternalTopic => ErrorCode::INVALID_TOPIC_EXCEPTION,
             ProduceError::RepeatedPartition => {
-                return BatchRefusal::new(
-                    ErrorCode::INVALID_REQUEST,
-                    "the partition occurs twice in the request",
-                );
+                return BatchRefusal::new(ErrorCode::INVALID_REQUEST, why);
             }
-            ProduceError::NoTransactionalId => ErrorCode::INVALID_REQUEST,
+            // Nothing of such a request is appended.
+            ProduceError::NoTransactionalId => ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ProduceError::EmptyTransactionalId => ErrorCode::INVALID_REQUEST,
             ProduceError::SeveralProducers | ProduceError::UnknownProducer => {
                 ErrorCode::INVALID_PRODUCER_ID_MAPPING
             }
@@ -264,27 +263,19 @@ impl BatchChecks {
             ProduceError::OutsideTransaction => ErrorCode::INVALID_TXN_STATE,
             ProduceError::OutOfOrder => ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
             ProduceError::TooLarge { most } => {
-                let why = format!("the batch is larger than max.message.bytes, which is {most}");
-                return BatchRefusal::new(ErrorCode::MESSAGE_TOO_LARGE, why);
+                return BatchRefusal::new(ErrorCode::MESSAGE_TOO_LARGE, format!("{why}, which is {most}"));
             }
             ProduceError::BadTimestamp { least, most } => {
-                let why = "a timestamp is further from the broker's clock than the topic allows";
-                return BatchRefusal::at(
-                    TopicViolation::Time { least, most },
-                    ErrorCode::INVALID_TIMESTAMP,
-                    why,
-                );
+                let violation = TopicViolation::Time { least, most };
+                return BatchRefusal::at(violation, ErrorCode::INVALID_TIMESTAMP, why);
             }
             ProduceError::NotItsTime => {
-                let why =
-                    "the batch says that its timestamps are of the append, which is the broker's to say";
                 return BatchRefusal::at(TopicViolation::All, ErrorCode::INVALID_TIMESTAMP, why);
             }
             ProduceError::NeedsKeys => {
-                let why = "the topic is compacted, so every record needs a key";
                 return BatchRefusal::at(TopicViolation::Key, ErrorCode::INVALID_RECORD, why);
             }
-            ProduceError::Invalid(why) => return BatchRefusal::new(ErrorCode::INVALID_RECORD, why),
+            ProduceError::Invalid(_) => return BatchRefusal::new(ErrorCode::INVALID_RECORD, why),
         };
         code.into()
     }

@@ -78,8 +78,10 @@ pub enum ProduceError {
     InternalTopic,
     /// The partition occurs twice in one request.
     RepeatedPartition,
-    /// A transactional batch without a transactional id (T-60).
+    /// The request has a transactional batch and no transactional id (T-60).
     NoTransactionalId,
+    /// The transactional id is empty.
+    EmptyTransactionalId,
     /// The request's transactional batches are from several producers (T-56).
     SeveralProducers,
     /// The id belongs to another producer (T-64).
@@ -118,6 +120,7 @@ words! { ProduceError:
     ProduceError::InternalTopic => "clients may not write to internal topics",
     ProduceError::RepeatedPartition => "the partition occurs twice in the request",
     ProduceError::NoTransactionalId => "a transactional batch without a transactional id",
+    ProduceError::EmptyTransactionalId => "the transactional id is empty",
     ProduceError::SeveralProducers => "the transactional batches of the request are from several producers",
     ProduceError::UnknownProducer => "the transactional id does not belong to this producer",
     ProduceError::StaleEpoch => "fenced",
@@ -134,7 +137,7 @@ words! { ProduceError:
 impl From<TransactionError> for ProduceError {
     fn from(error: TransactionError) -> ProduceError {
         match error {
-            TransactionError::NoId => ProduceError::NoTransactionalId,
+            TransactionError::NoId => ProduceError::EmptyTransactionalId,
             TransactionError::UnknownProducer => ProduceError::UnknownProducer,
             TransactionError::Fenced => ProduceError::StaleEpoch,
             TransactionError::NotInTransaction => ProduceError::NotInTransaction,

@@ -131,15 +131,15 @@ fn entries(has_id: bool, batches: Vec<ProduceBatch>, catalog: &Catalog) -> Vec<E
     let owners: BTreeSet<_> = transactional.map(|batch| owner(&batch.summary)).collect();
     let mut seen = BTreeSet::new();
     let judge = |batch: &ProduceBatch| {
+        if !owners.is_empty() && !has_id {
+            return Err(Refused::by("T-60", ProduceError::NoTransactionalId, Facts::None));
+        }
         if owners.len() > 1 {
             return Err(Refused::by("T-56", ProduceError::SeveralProducers, Facts::None));
         }
         let at = place(batch, catalog)?;
         if !seen.insert(at) {
             return Err(ProduceError::RepeatedPartition.into());
-        }
-        if batch.summary.transactional && !has_id {
-            return Err(Refused::by("T-60", ProduceError::NoTransactionalId, Facts::None));
         }
         check_shape(&batch.summary)?;
         Ok(at)
