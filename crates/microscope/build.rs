@@ -1,5 +1,5 @@
-//! Packs the texts of `schemas/`, for pages that show them: a tenth of their size in the binary. And writes the `match` over
-//! message names with which the tests reach the typed codec.
+//! Packs the texts of `schemas/`, for pages that show them: a tenth of their size in the binary. And writes the `match`
+//! over message names with which the tests reach the typed codec.
 
 #![expect(
     clippy::disallowed_methods,

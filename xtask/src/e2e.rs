@@ -2,7 +2,6 @@
 
 use crate::{process, raw};
 use broker::Broker;
-pub(crate) use broker::build_ottla;
 use clap::Args;
 use clients::{Client, Mark, Task, Verdict};
 use std::fs;
@@ -121,7 +120,7 @@ fn run_all(
 ) -> Result<Results, String> {
     println!("against {} on {}", broker.title, broker.address);
     if traffic.is_some() {
-        build_ottla()?;
+        broker::build_ottla()?;
     }
     let mut rows: Vec<Vec<Verdict>> = scenarios.iter().map(|_| Vec::new()).collect();
     for client in clients {

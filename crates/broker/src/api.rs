@@ -1,7 +1,8 @@
 //! The dispatch table: a row for each API that is served.
 //!
-//! Each API has a file whose `answer(ctx, session, request, version)` returns the response, an [`Outcome`], or a `Result` whose
-//! error closes the connection. To serve another API, write its file and add its row. [`dispatch`] serves requests by the table.
+//! Each API has a file whose `answer(ctx, session, request, version)` returns the response, an [`Outcome`], or a
+//! `Result` whose error closes the connection. To serve another API, write its file and add its row. [`dispatch`]
+//! serves requests by the table.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
@@ -88,7 +89,8 @@ pub(crate) enum Outcome<T> {
     Nothing,
     /// It closes the connection. The text gives the reason and goes to the log.
     Close(String),
-    /// It has this outcome, and the connection is muted for this long afterwards. Only for APIs whose row says [`MuteUse::Mutes`].
+    /// It has this outcome, and the connection is muted for this long afterwards. Only for APIs whose row says
+    /// [`MuteUse::Mutes`].
     Muted(Box<Outcome<T>>, Duration),
 }
 
@@ -153,8 +155,8 @@ pub(crate) trait Api: Request<Response: Send> + Send + 'static {
     const REPEAT: Repeat;
     const ORDER: Order;
     const MUTE: MuteUse;
-    /// The checks of authorization in the order in which they are made; empty if everybody may use the API (section 9 of the
-    /// security rules).
+    /// The checks of authorization in the order in which they are made; empty if everybody may use the API (section 9
+    /// of the security rules).
     const AUTHORIZATION: &'static [Check<Self>];
 
     /// Answers a request.
@@ -259,7 +261,8 @@ apis! {
     describe_topic_partitions DescribeTopicPartitionsRequest Repeats  InOrder   NoMute  [topics(Describe), Later(Describe, Topic)];
 }
 
-/// The versions of an API that this broker serves: all stable ones of Apache Kafka 4.4. None if it does not serve the API.
+/// The versions of an API that this broker serves: all stable ones of Apache Kafka 4.4. None if it does not serve the
+/// API.
 ///
 /// ApiVersions shows clients the same range, except for Produce (T-08).
 pub fn served_versions(key: ApiKey) -> Option<Versions> {

@@ -1,4 +1,5 @@
-//! Who may do what: operations, resources, and the one place that decides. There are no ACLs yet, so everything is allowed.
+//! Who may do what: operations, resources, and the one place that decides. There are no ACLs yet, so everything is
+//! allowed.
 
 use crate::session::Session;
 use ottla_wire::Uuid;
@@ -80,8 +81,8 @@ impl Authorizer {
         true
     }
 
-    /// The operations that the session may do on the resource, as the bits in which responses show them: bit n is the operation
-    /// with the number n.
+    /// The operations that the session may do on the resource, as the bits in which responses show them: bit n is the
+    /// operation with the number n.
     pub(crate) fn operations(&self, session: &Session, resource: &Resource<'_>) -> i32 {
         let all = resource.resource_type().operations().iter();
         let allowed = all.filter(|operation| self.allows(session, **operation, resource));
@@ -92,13 +93,13 @@ impl Authorizer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Advertised, Listener};
+    use crate::session::{AdvertisedAddress, Listener};
     use std::net::SocketAddr;
     use std::sync::Arc;
 
     #[test]
     fn s_220_full_sets_of_operations_are_as_in_kafka() {
-        let advertised = Advertised { host: "localhost".to_owned(), port: 1 };
+        let advertised = AdvertisedAddress { host: "localhost".to_owned(), port: 1 };
         let listener = Arc::new(Listener::plaintext(advertised));
         let session = Session::new(listener, SocketAddr::from(([127, 0, 0, 1], 1)));
         let bits = |resource: Resource<'_>| Authorizer.operations(&session, &resource);

@@ -6,9 +6,8 @@ use crate::fetch_session::FetchSessions;
 use crate::host::{Host, HostGone};
 use crate::net::{RequestBudget, ResponseBudget};
 use crate::randomness::NoRandomness;
-use crate::session::{Advertised, Listener, Session};
+use crate::session::{AdvertisedAddress, Listener, Session};
 use crate::shards::Shards;
-
 use crate::trace::{Notes, Trace};
 use crate::{Limits, Metrics, Randomness, stored};
 use bytes::Bytes;
@@ -47,8 +46,8 @@ pub struct Context {
 /// What a [`Context`] is built from, besides the host and the log.
 #[derive(Clone, Debug)]
 pub struct ContextOptions {
-    /// The address that clients are told to connect to. Its port is not 0.
-    pub advertised: Advertised,
+    /// The address that clients connect to. Its port is not 0.
+    pub advertised: AdvertisedAddress,
     /// The data folder, or "memory"; clients see it as the log directory.
     pub data_folder: String,
     /// The limits of connections and their memory.
@@ -61,7 +60,7 @@ pub struct ContextOptions {
 
 impl ContextOptions {
     /// Options with the default limits, a trace that is off, and the system's randomness.
-    pub fn new(advertised: Advertised, data_folder: impl Into<String>) -> ContextOptions {
+    pub fn new(advertised: AdvertisedAddress, data_folder: impl Into<String>) -> ContextOptions {
         ContextOptions {
             advertised,
             data_folder: data_folder.into(),
@@ -173,8 +172,8 @@ impl Context {
         &self.cluster_id
     }
 
-    /// The address that clients are told to connect to.
-    pub fn advertised(&self) -> &Advertised {
+    /// The address that clients connect to.
+    pub fn advertised(&self) -> &AdvertisedAddress {
         &self.listener.advertised
     }
 
@@ -202,7 +201,8 @@ pub(crate) fn to_topic_id(id: Uuid) -> TopicId {
     TopicId(id.0)
 }
 
-/// A random id for a new topic: a UUID whose base64 text does not begin with '-', because command lines would take it for a flag.
+/// A random id for a new topic: a UUID whose base64 text does not begin with '-', because command lines would take it
+/// for a flag.
 ///
 /// # Errors
 /// The system gives no random bytes.

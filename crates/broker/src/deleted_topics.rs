@@ -1,5 +1,5 @@
-//! Names of topics that were deleted a short while ago. A client that requested the metadata of such a topic by name sees it gone
-//! once before it is created again, as with Kafka, where a creation takes a moment.
+//! Names of topics that were deleted a short while ago. A client that requested the metadata of such a topic by name
+//! sees it gone once before it is created again, as with Kafka, where a creation takes a moment.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -72,7 +72,8 @@ struct FetchSession {
     next_epoch: i32,
     by_id: bool,
     used: Instant,
-    /// Partitions in the order in which they are read. A partition with data moves to the end, so that all get their share.
+    /// Partitions in the order in which they are read. A partition with data moves to the end, so that all get their
+    /// share.
     order: BTreeMap<u64, SessionPartition>,
     /// The place of each partition in `order`.
     places: BTreeMap<Key, u64>,

@@ -1,7 +1,7 @@
 //! The host of a shard: the core and the log, turned by one at a time, and nothing handed out before its time.
 //!
-//! Every answer is stamped with the end of the log when it was computed, and leaves when all before that is durable. So neither
-//! a write nor a read shows what a crash could take back, and nobody has to remember to wait.
+//! Every answer is stamped with the end of the log when it was computed, and leaves when all before that is durable. So
+//! neither a write nor a read shows what a crash could take back, and no API has to wait itself.
 
 mod clock;
 mod driven;
@@ -29,8 +29,8 @@ mod sync {
     pub(super) use std::thread::{Thread, current as current_thread, park_timeout};
 }
 
-pub use driven::{Driven, drive};
-pub use machine::{HostOptions, StartError, Started, start};
+pub use driven::{DrivenHost, drive};
+pub use machine::{HostOptions, RunningHost, StartError, start};
 pub use snapshots::Snapshots;
 pub use watch::{Watch, Watchers};
 
@@ -43,8 +43,9 @@ use std::sync::Arc;
 use submission::{ProduceSubmission, Submission, Submitted};
 use tokio::sync::oneshot;
 
-/// The host gives no answer: it has stopped, its log failed, or the log refused a record of this question because the disk is
-/// full to the last byte or the record is larger than a log can hold. In the last case it goes on, and another try may succeed.
+/// The host gives no answer: it has stopped, its log failed, or the log refused a record of this question because the
+/// disk is full to the last byte or the record is larger than a log can hold. In the last case the host continues, and
+/// another try may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the shard gives no answer: it stops, its log has failed, or has no room for what was asked")]
 pub struct HostGone;
@@ -68,18 +69,18 @@ type ReadShard = Box<dyn FnOnce(&Shard, Millis) -> Deliver + Send>;
 type PeekShard = Box<dyn FnOnce(&Shard, Millis, &mut Watchers) + Send>;
 
 /// Where the stages of a request are noted that is traced.
-type Traced = Option<Arc<Notes>>;
+type TraceNotes = Option<Arc<Notes>>;
 
 /// Everything that reaches the state machine.
 enum Message {
-    Submit(Box<dyn Submission>, Traced),
+    Submit(Box<dyn Submission>, TraceNotes),
     Produce(Box<ProduceSubmission>),
-    Read(ReadShard, Traced),
+    Read(ReadShard, TraceNotes),
     Peek(PeekShard),
     Durable(LogPosition),
     LogFailed(String),
     Snapshot(oneshot::Sender<()>),
-    /// The pen wants the next piece of the snapshot.
+    /// The snapshot writer wants the next piece of the snapshot.
     SnapshotPiece,
     /// The snapshot is on disk, so many bytes, or failed.
     SnapshotWritten(Result<u64, String>),
@@ -95,7 +96,7 @@ pub struct Host {
     mailbox: mailbox::Mailbox,
     metrics: Arc<Metrics>,
     settings: Arc<LiveSettings>,
-    traced: Traced,
+    traced: TraceNotes,
 }
 
 impl Host {
@@ -114,8 +115,8 @@ impl Host {
         reply.await.map_err(|_| HostGone)
     }
 
-    /// Submits a Produce to the core. Unlike [`Host::submit`], it waits for room in the tail of the log, and fails with [`NoRoom`]
-    /// when the disk is full.
+    /// Submits a Produce to the core. Unlike [`Host::submit`], it waits for room in the tail of the log, and fails with
+    /// [`NoRoom`] when the disk is full.
     ///
     /// # Errors
     /// The host is gone.
@@ -142,8 +143,8 @@ impl Host {
         arrived.await.map_err(|_| HostGone)
     }
 
-    /// Looks at the core without waiting for the disk: only for what lies below high watermarks, which is durable already.
-    /// The closure may register a [`Watch`] on partitions it found too little in.
+    /// Looks at the core without waiting for the disk: only for what lies below high watermarks, which is durable
+    /// already. The closure may register a [`Watch`] on partitions it found too little in.
     ///
     /// # Errors
     /// The host is gone.
@@ -161,7 +162,7 @@ impl Host {
         arrived.await.map_err(|_| HostGone)
     }
 
-    /// Waits until everything the log holds now is durable: after it, what was peeked at before can be told.
+    /// Waits until everything the log holds now is durable: after it, what was peeked at before may be sent to clients.
     ///
     /// # Errors
     /// The host is gone.
@@ -169,7 +170,8 @@ impl Host {
         self.read(|_, _| ()).await
     }
 
-    /// Writes a snapshot of the state once it is durable, so that the next start replays less. Returns when it is on disk.
+    /// Writes a snapshot of the state once it is durable, so that the next start replays less. Returns when it is on
+    /// disk.
     ///
     /// # Errors
     /// The host is gone.
@@ -196,7 +198,7 @@ impl Host {
     }
 
     /// A question is about to be put: notes it if the request is traced.
-    fn asked(&self) -> Traced {
+    fn asked(&self) -> TraceNotes {
         reach(&self.traced, Stage::Asked);
         self.traced.clone()
     }
@@ -206,7 +208,7 @@ impl Host {
     }
 }
 
-fn reach(traced: &Traced, stage: Stage) {
+fn reach(traced: &TraceNotes, stage: Stage) {
     if let Some(notes) = traced {
         notes.reach(stage);
     }

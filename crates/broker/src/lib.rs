@@ -1,6 +1,6 @@
-//! The broker's network side: sockets, limits, dispatch, one file for each Kafka API that turns a request into commands of the
-//! core, and the host that runs the core.
-//! It must not know how state is decided (core), how bytes are kept (store, layout) or how messages are encoded (wire).
+//! The broker's network side: sockets, limits, dispatch, one file for each Kafka API that turns a request into commands
+//! of the core, and the host that runs the core. It must not know how state is decided (core), how bytes are kept
+//! (store, layout) or how messages are encoded (wire).
 //!
 //! The modules in their order; each uses only modules above it:
 //!
@@ -44,7 +44,7 @@ pub use metrics::{ApiMetrics, Counter, Level, Metrics, TopicMetrics};
 pub use ottla_store::HistogramView;
 pub use randomness::Randomness;
 pub use server::{Server, StreamServer};
-pub use session::Advertised;
+pub use session::AdvertisedAddress;
 pub use shards::Shards;
 pub use trace::{
     Ending, Exchange, FRAME_CAP, Stages, TRACE_BYTES, TRACE_RING, Trace, TraceFilter, TraceUsage,

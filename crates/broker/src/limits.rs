@@ -8,20 +8,21 @@ use std::time::Duration;
 pub struct Limits {
     /// `socket.request.max.bytes`: the largest request, in bytes without its length prefix. Default 64 MiB.
     pub max_request_bytes: usize,
-    /// `queued.max.request.bytes`: requests that were received or are being answered, of all connections together, in bytes. One of
-    /// the largest is counted separately. Default 88 MiB.
+    /// `queued.max.request.bytes`: requests that were received or are being answered, of all connections together, in
+    /// bytes. One of the largest is counted separately. Default 88 MiB.
     pub max_queued_bytes: usize,
-    /// `ottla.queued.max.response.bytes`: responses that their clients have not read yet, of all connections together, in
-    /// bytes. Default 24 MiB.
+    /// `ottla.queued.max.response.bytes`: responses that their clients have not read yet, of all connections together,
+    /// in bytes. Default 24 MiB.
     pub max_response_bytes: u64,
     /// `max.connections`: open connections; a further one is closed at once. Default 10000.
     pub max_connections: usize,
-    /// `connections.max.idle.ms`: how long a connection may send nothing while no request is pending. Default 10 minutes.
+    /// `connections.max.idle.ms`: how long a connection may send nothing while no request is pending. Default 10
+    /// minutes.
     pub max_idle: Duration,
     /// How long a client may take to send the next 64 KiB (or the rest) of a request it has begun. Default 30 seconds.
     pub read_stall: Duration,
-    /// How long a client may take to read the next 64 KiB (or the rest) of a response. Default as `max_idle`, because a consumer
-    /// that processes records does not read its socket meanwhile.
+    /// How long a client may take to read the next 64 KiB (or the rest) of a response. Default as `max_idle`, because a
+    /// consumer that processes records does not read its socket meanwhile.
     pub write_stall: Duration,
     /// Requests of one connection that may be pending or queued. Default 128.
     pub max_pipelined: usize,

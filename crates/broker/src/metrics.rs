@@ -198,8 +198,8 @@ impl ApiMetrics {
         }
     }
 
-    /// The time from the moment a request began until its response was ready, in nanoseconds. It includes the time that a
-    /// request asked to wait, as Fetch does.
+    /// The time from the moment a request began until its response was ready, in nanoseconds. It includes the time that
+    /// a request asked to wait, as Fetch does.
     pub fn latency(&self) -> HistogramView {
         self.latency.view()
     }

@@ -26,8 +26,8 @@ use std::time::Duration;
 /// What a connection does once a request has been handled.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// It sends these chunks, which start with the length prefix. The charge is returned to the response budget when they are
-    /// written.
+    /// It sends these chunks, which start with the length prefix. The charge is returned to the response budget when
+    /// they are written.
     Send(Vec<Bytes>, Option<ResponseCharge>),
     /// It sends nothing (Produce with acks 0).
     Nothing,
@@ -68,8 +68,8 @@ pub(crate) trait RequestHandler: Send + Sync + 'static {
     /// Makes the session of a new connection.
     fn open(&self, info: &ConnectionInfo) -> Self::Session;
 
-    /// Begins to answer a request. `frame` starts behind the length prefix and has at least eight bytes. The arrays of the
-    /// request may take `memory` bytes.
+    /// Begins to answer a request. `frame` starts behind the length prefix and has at least eight bytes. The arrays of
+    /// the request may take `memory` bytes.
     ///
     /// # Errors
     /// The request cannot be decoded, or only with more memory.

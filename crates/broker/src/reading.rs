@@ -15,8 +15,8 @@
 //!                                      └───────┘ or nothing is left in the planned range
 //! ```
 //!
-//! A plan may rest on state that is not durable yet only in one case: an error, such as a deleted topic. The read then waits until
-//! the log is durable before it reports the error. Records below the high watermark are durable.
+//! A plan may rest on state that is not durable yet only in one case: an error, such as a deleted topic. The read then
+//! waits until the log is durable before it reports the error. Records below the high watermark are durable.
 
 mod plan;
 
@@ -35,8 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long a read waits for the response budget. After that it returns no records, so that requests do not accumulate behind
-/// clients that do not read their responses; the client fetches again.
+/// How long a read waits for the response budget. After that it returns no records, so that requests do not accumulate
+/// behind clients that do not read their responses; the client fetches again.
 const MAX_BUDGET_WAIT: Duration = Duration::from_secs(1);
 /// Bytes of a partition in a response without its records, roughly.
 const PARTITION_OVERHEAD: u64 = 64;
@@ -67,8 +67,8 @@ pub(crate) struct PartitionRecords {
 pub(crate) type ReadResult = Result<PartitionRecords, ReadError>;
 
 impl RecordReader<'_> {
-    /// Reads the partitions once there are `min_bytes` of records or an error, or when the deadline passes. Returns a result for
-    /// each partition, in order, and the charge for the memory that they take.
+    /// Reads the partitions once there are `min_bytes` of records or an error, or when the deadline passes. Returns a
+    /// result for each partition, in order, and the charge for the memory that they take.
     ///
     /// # Errors
     /// The host is gone.
@@ -158,7 +158,8 @@ impl RecordReader<'_> {
         Ok((results, charge))
     }
 
-    /// Reads one partition. Plans it again if its data was freed since, or if the planned range holds no records any more.
+    /// Reads one partition. Plans it again if its data was freed since, or if the planned range holds no records any
+    /// more.
     async fn read_partition(
         &self,
         read: &PartitionRead,

@@ -12,8 +12,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// A broker that serves one TCP listener. Dropping it ends it and its connections at once; [`Server::stop`] lets responses under
-/// way leave first.
+/// A broker that serves one TCP listener. Dropping it ends it and its connections at once; [`Server::stop`] lets
+/// responses under way leave first.
 #[derive(Debug)]
 pub struct Server {
     context: Arc<Context>,
@@ -43,7 +43,8 @@ impl Server {
         &self.context
     }
 
-    /// Stops accepting and reading, gives responses under way [`crate::Limits::stop_grace`], then closes all connections.
+    /// Stops accepting and reading, gives responses under way [`crate::Limits::stop_grace`], then closes all
+    /// connections.
     pub async fn stop(self) {
         // Readers that wait for records are answered now; a host that is gone has none.
         for host in self.context.shards.all() {

@@ -1,24 +1,25 @@
-//! The session of a connection: the listener that accepted it, the client's address, and what the client says of itself.
+//! The session of a connection: the listener that accepted it, the client's address, and what the client says of
+//! itself.
 
 use ottla_wire::Text;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The address that clients are told to connect to (`advertised.listeners`).
+/// The address that clients connect to (`advertised.listeners`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Advertised {
+pub struct AdvertisedAddress {
     /// A host name or an IP address.
     pub host: String,
     /// The port. 0 is for a listener that is not bound yet.
     pub port: u16,
 }
 
-impl Advertised {
+impl AdvertisedAddress {
     /// The same host, with the port of the bound address if the port is 0.
     #[must_use]
-    pub fn bound_to(self, address: SocketAddr) -> Advertised {
+    pub fn bound_to(self, address: SocketAddr) -> AdvertisedAddress {
         let port = if self.port == 0 { address.port() } else { self.port };
-        Advertised { port, ..self }
+        AdvertisedAddress { port, ..self }
     }
 }
 
@@ -27,21 +28,21 @@ impl Advertised {
 pub(crate) struct Listener {
     /// Its name in `listeners`.
     pub(crate) name: &'static str,
-    /// The address that clients of this listener are told to connect to (S-13).
-    pub(crate) advertised: Advertised,
+    /// The address that clients of this listener connect to (S-13).
+    pub(crate) advertised: AdvertisedAddress,
 }
 
 impl Listener {
     /// The one kind of listener that is served: no encryption, no authentication.
-    pub(crate) fn plaintext(advertised: Advertised) -> Listener {
+    pub(crate) fn plaintext(advertised: AdvertisedAddress) -> Listener {
         Listener { name: "PLAINTEXT", advertised }
     }
 }
 
 /// What the APIs know of the connection that a request came through.
 ///
-/// The connection owns it. Each request gets the session of the moment at which it began, and keeps it while it waits (S-02). The
-/// principal that security adds belongs here too.
+/// The connection owns it. Each request gets the session of the moment at which it began, and keeps it while it waits
+/// (S-02). The principal that security adds belongs here too.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     /// The listener that accepted the connection.
@@ -57,8 +58,8 @@ impl Session {
         Session { listener, peer, client_id: Text::from_static("") }
     }
 
-    /// The address that this client is told to connect to.
-    pub(crate) fn advertised(&self) -> &Advertised {
+    /// The address that this client connects to.
+    pub(crate) fn advertised(&self) -> &AdvertisedAddress {
         &self.listener.advertised
     }
 

@@ -1,7 +1,8 @@
 //! The router over the shards of this node: which shard serves a topic, a group or a transactional id.
 //!
-//! A shard is one log with one state machine, which one [`Host`] runs. A node has one shard today, so every route leads to it. APIs
-//! reach a host only by these routes, so that a second shard is added here and in the APIs whose requests it splits.
+//! A shard is one log with one state machine, which one [`Host`] runs. A node has one shard today, so every route leads
+//! to it. APIs reach a host only by these routes, so that a second shard is added here and in the APIs whose requests
+//! it splits.
 
 use crate::Metrics;
 use crate::host::{Host, LiveSettings};
@@ -50,7 +51,8 @@ impl Shards {
         &self.only
     }
 
-    /// The shard of all transactions and producer ids. With several shards a request is split by the transactional ids that it names.
+    /// The shard of all transactions and producer ids. With several shards a request is split by the transactional ids
+    /// that it names.
     pub fn transactions(&self) -> &Host {
         &self.only
     }

@@ -10,8 +10,8 @@ use ottla_wire::batch::{EndMarker, control_batch, patch_leader_epoch};
 use std::io;
 use tokio::task::spawn_blocking;
 
-/// How often a read is planned again because its segment or run was freed before it was read. Each time the data has moved, or
-/// is deleted.
+/// How often a read is planned again because its segment or run was freed before it was read. Each time the data has
+/// moved, or is deleted.
 pub(crate) const MAX_REPLANS: usize = 8;
 
 /// Up to this many bytes are read on the calling thread if that does not block.
@@ -53,7 +53,8 @@ pub(crate) async fn read_plan(reader: &LogReader, plan: &ReadPlan) -> io::Result
     spawn_blocking(move || reading.all(&in_memory, ReadMode::Blocking)).await.map_err(io::Error::other)?
 }
 
-/// The batch of a source that may hold the first record with this timestamp or a later one; none if no batch of it does.
+/// The batch of a source that may hold the first record with this timestamp or a later one; none if no batch of it
+/// does.
 ///
 /// # Errors
 /// As [`read_plan`].

@@ -1,12 +1,15 @@
-//! The last exchanges (request and response) of each connection, recorded where frames are read and written, after any TLS.
+//! The last exchanges (request and response) of each connection, recorded where frames are read and written, after any
+//! TLS.
 //!
-//! While off, the trace costs one relaxed load for each frame. While on, it keeps every exchange that passes the filter: the client,
-//! both frames (a copy of the first [`FRAME_CAP`] bytes of each, so that no larger buffer stays in memory), the times of the
-//! stages, and the broker's [`Verdict`]s: the rule that refused a request, with the values it was judged by.
+//! While off, the trace costs one relaxed load for each frame. While on, it keeps every exchange that passes the
+//! filter: the client, both frames (a copy of the first [`FRAME_CAP`] bytes of each, so that no larger buffer stays in
+//! memory), the times of the stages, and the broker's [`Verdict`]s: the rule that refused a request, with the values it
+//! was judged by.
 //!
-//! One number of bytes bounds all its memory ([`Trace::usage`]). Three quarters hold finished exchanges; the oldest is dropped
-//! first. One quarter holds pending exchanges; an exchange that does not fit is not recorded, and counted. Secrets (SASL bytes,
-//! SCRAM credentials, HMACs of delegation tokens) are overwritten when a frame is copied; their lengths are kept.
+//! One number of bytes bounds all its memory ([`Trace::usage`]). Three quarters hold finished exchanges; the oldest is
+//! dropped first. One quarter holds pending exchanges; an exchange that does not fit is not recorded, and counted.
+//! Secrets (SASL bytes, SCRAM credentials, HMACs of delegation tokens) are overwritten when a frame is copied; their
+//! lengths are kept.
 
 mod exchange;
 mod filter;
@@ -45,11 +48,11 @@ const MOST_NAMES: usize = 10_000;
 /// The trace of a broker. Clones are handles of the same trace.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    shared: Arc<Shared>,
+    shared: Arc<TraceState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct TraceState {
     on: AtomicBool,
     /// Bytes that the trace may take.
     limit: usize,
@@ -98,7 +101,7 @@ impl Default for Trace {
 impl Trace {
     /// A trace that is off, and may take `limit` bytes when it is on.
     pub fn new(limit: usize) -> Trace {
-        let shared = Shared {
+        let shared = TraceState {
             on: AtomicBool::new(false),
             limit,
             pending: AtomicUsize::new(0),
@@ -146,8 +149,8 @@ impl Trace {
         self.after(0, filter)
     }
 
-    /// The exchanges that finished after the one with this sequence number and pass the filter, newest last. A page that
-    /// refreshes passes the number of the last exchange it has; 0 stands before all.
+    /// The exchanges that finished after the one with this sequence number and pass the filter, newest last. A page
+    /// that refreshes passes the number of the last exchange it has; 0 stands before all.
     pub fn after(&self, seq: u64, filter: &TraceFilter) -> Vec<Arc<Exchange>> {
         let rings = self.rings();
         rings.after(seq).filter(|exchange| filter.passes(exchange)).cloned().collect()
@@ -176,7 +179,8 @@ impl Trace {
         }
     }
 
-    /// Begins to record a request, if it may pass the filter and there is memory. `frame` starts behind the length prefix.
+    /// Begins to record a request, if it may pass the filter and there is memory. `frame` starts behind the length
+    /// prefix.
     pub(crate) fn record(&self, arrival: Arrival, frame: &Bytes) -> Option<Box<Recording>> {
         let filter = Arc::clone(&lock(&self.shared.filter));
         let head = RequestHead::read(frame);

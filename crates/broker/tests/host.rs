@@ -1,8 +1,8 @@
 //! The host releases no reply, of a write or of a read, before the state that it rests on is durable.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
-use ottla_broker::host::{self, Host, HostGone, HostOptions, Snapshots, Started};
-use ottla_broker::{Advertised, Context, ContextOptions, Server};
+use ottla_broker::host::{self, Host, HostGone, HostOptions, RunningHost, Snapshots};
+use ottla_broker::{AdvertisedAddress, Context, ContextOptions, Server};
 use ottla_core::catalog::{CreateTopics, CreateTopicsReply, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_store::testing::{Fault, FaultMedium};
@@ -104,7 +104,7 @@ impl MediumFile for GatedFile {
     }
 }
 
-fn start(medium: Arc<dyn Medium>) -> Started {
+fn start(medium: Arc<dyn Medium>) -> RunningHost {
     let options = HostOptions {
         settings: Settings::default(),
         log: Options::memory(),
@@ -207,9 +207,10 @@ async fn what_was_acknowledged_is_there_after_a_crash_and_a_snapshot_changes_not
 #[tokio::test]
 async fn t_183_stable_offsets_wait_for_the_commits_before_them() {
     let medium = Gated::open(MemoryMedium::new());
-    let Started { host, reader, thread, .. } = start(Arc::new(medium.clone()));
+    let RunningHost { host, reader, thread, .. } = start(Arc::new(medium.clone()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let options = ContextOptions::new(Advertised { host: "localhost".to_owned(), port: 9092 }, "memory");
+    let options =
+        ContextOptions::new(AdvertisedAddress { host: "localhost".to_owned(), port: 9092 }, "memory");
     let context = Context::new(host.clone(), reader, options).await.unwrap();
     let server = Server::bind(listener, context).unwrap();
     let address = server.local_addr();
@@ -241,7 +242,7 @@ async fn t_183_stable_offsets_wait_for_the_commits_before_them() {
         ..Default::default()
     };
     let mut fetched = Box::pin(call(TcpStream::connect(address).await.unwrap(), fetch, 7));
-    assert!(waits(&host, &mut fetched).await, "the offset was told before it was durable");
+    assert!(waits(&host, &mut fetched).await, "the offset was sent before it was durable");
     medium.shut(false);
     assert_eq!(committed.await.topics[0].partitions[0].error_code, 0);
     assert_eq!(fetched.await.topics[0].partitions[0].committed_offset, 7);
@@ -264,9 +265,10 @@ async fn call<R: Request>(mut peer: TcpStream, request: R, version: i16) -> R::R
 #[tokio::test]
 async fn a_deletion_is_not_shown_before_it_is_durable() {
     let medium = Gated::open(MemoryMedium::new());
-    let Started { host, reader, thread, .. } = start(Arc::new(medium.clone()));
+    let RunningHost { host, reader, thread, .. } = start(Arc::new(medium.clone()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let options = ContextOptions::new(Advertised { host: "localhost".to_owned(), port: 9092 }, "memory");
+    let options =
+        ContextOptions::new(AdvertisedAddress { host: "localhost".to_owned(), port: 9092 }, "memory");
     let context = Context::new(host.clone(), reader, options).await.unwrap();
     let server = Server::bind(listener, context).unwrap();
     let address = server.local_addr();

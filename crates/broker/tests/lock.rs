@@ -1,8 +1,8 @@
-//! The lock of the state machine under loom: every order of its steps, up to a number of preemptions. A message that is left
-//! unhandled leaves its submitter waiting, which loom reports as a deadlock.
+//! The lock of the state machine under loom: every order of its steps, up to a number of preemptions. A message that is
+//! left unhandled leaves its submitter waiting, which loom reports as a deadlock.
 //!
-//! To see the tests fail, replace the fence and the look at the count after the unlock in `MachineLock::run` by `return`. This was
-//! done once by hand: both tests with two submitters failed, each within a second.
+//! To see the tests fail, replace the fence and the look at the count after the unlock in `MachineLock::run` by
+//! `return`. This was done once by hand: both tests with two submitters failed, each within a second.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../src/host/lock.rs"]
@@ -14,8 +14,8 @@ mod sync {
     pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(super) use std::sync::{Arc, OnceLock};
 
-    /// A thread that can be woken: like std's, it keeps one wake-up that comes before the sleep. Loom's own forgets a wake-up that
-    /// comes while the thread waits for a lock.
+    /// A thread that can be woken: like std's, it keeps one wake-up that comes before the sleep. Loom's own forgets a
+    /// wake-up that comes while the thread waits for a lock.
     #[derive(Clone)]
     pub(super) struct Thread(Arc<(Mutex<bool>, Condvar)>);
 

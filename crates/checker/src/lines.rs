@@ -7,17 +7,17 @@
 //! ```text
 //! {"event":"begin","process":"w1","op":7,"kind":"txn","at":1000}            kind: send, poll, peek, txn, drain
 //! {"event":"read","process":"w1","op":7,"key":"in/0","offset":4,"value":"v4"}
-//! {"event":"write","process":"w1","op":7,"key":"out/0","value":"w1-7","from":{"key":"in/0","offset":4}}   from: optional
+//! {"event":"write","process":"w1","op":7,"key":"out/0","value":"w1-7","from":{"key":"in/0","offset":4}}
 //! {"event":"ack","process":"w1","op":7,"value":"w1-7","offset":12}
 //! {"event":"offset","process":"w1","op":7,"group":"g","key":"in/0","offset":5}
 //! {"event":"ending","process":"w1","op":7,"ending":"commit"}     ending: commit, abort; before the request
 //! {"event":"end","process":"w1","op":7,"outcome":"ok","at":1400}            outcome: ok, fail, info
 //! ```
 //!
-//! And, inside an operation: `{"event":"committed",.. "group","key","offset"}` (a committed offset was read; `null` if
-//! there is none), `{"event":"ends",.. "key","high","stable"}` (watermarks were seen), `{"event":"assigned",.. "key"}`
-//! (a rebalance or a seek), `{"event":"drained",.. "key"}` (a drain came to the end), `{"event":"impossible",..
-//! "text"}` (an answer that must not be).
+//! `from` of a write is optional. Inside an operation there are also: `{"event":"committed",.. "group","key","offset"}`
+//! (a committed offset was read; `null` if there is none), `{"event":"ends",.. "key","high","stable"}` (watermarks were
+//! seen), `{"event":"assigned",.. "key"}` (a rebalance or a seek), `{"event":"drained",.. "key"}` (a drain came to the
+//! end), `{"event":"impossible",.. "text"}` (an answer that must not be).
 //!
 //! Processes may be in files of their own or mixed in one; only the order within a process counts. An operation without
 //! an end stays unknown. A last line that was cut off by a kill is left out.

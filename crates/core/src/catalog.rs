@@ -1,6 +1,7 @@
 //! Topics: their ids, partition counts and configurations, and the broker's own configuration.
 //!
-//! A topic has two states: it exists from `TopicCreated` to `TopicDeleted`. Its id is never used again, its name may be.
+//! A topic has two states: it exists from `TopicCreated` to `TopicDeleted`. Its id is never used again, its name may
+//! be.
 
 mod command;
 mod judge;
@@ -33,7 +34,7 @@ pub struct Topic {
     pub partitions: i32,
     /// Configuration given for this topic, by Kafka's names.
     pub configs: BTreeMap<String, String>,
-    /// What that comes to, the broker's defaults included.
+    /// The effective configuration, with the broker's defaults.
     pub settings: TopicSettings,
     created: Millis,
 }

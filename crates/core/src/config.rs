@@ -2,16 +2,19 @@
 
 mod broker;
 mod check;
+mod consistency;
 mod ignored;
 mod key;
 mod lists;
 mod topic;
+mod topic_key;
 
 pub use broker::{BROKER_KEYS, Settings, broker_keys};
 pub use check::{ConfigError, Kind};
 pub use ignored::IGNORED_BROKER_KEYS;
 pub use key::BrokerKey;
-pub use topic::{CompactionLimits, TOPIC_KEYS, TopicCompression, TopicKey, TopicSettings};
+pub use topic::{CompactionLimits, TopicCompression, TopicSettings};
+pub use topic_key::{TOPIC_KEYS, TopicKey};
 
 pub(crate) use lists::{list_append, list_subtract};
 
@@ -20,7 +23,7 @@ pub(crate) use lists::{list_append, list_subtract};
 /// # Errors
 /// The key is unknown, or the value is not one it takes.
 pub fn check_topic_config(name: &str, value: &str) -> Result<(), ConfigError> {
-    let key = topic::find(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
+    let key = topic_key::find(name).ok_or_else(|| ConfigError::UnknownKey(name.to_owned()))?;
     key.kind.check(name, value)?;
     if name == "remote.storage.enable" && value.trim().eq_ignore_ascii_case("true") {
         let (name, value) = (name.to_owned(), value.to_owned());
@@ -42,8 +45,8 @@ pub fn check_dynamic_broker_config(name: &str, value: &str) -> Result<(), Config
     key.kind.check(name, value)
 }
 
-/// Checks one configuration key of the broker and its value, as given at start; what keys say about each other is left to
-/// [`Settings::from_configs`].
+/// Checks one configuration key of the broker and its value, as given at start; what keys say about each other is left
+/// to [`Settings::from_configs`].
 ///
 /// # Errors
 /// The key is unknown, or the value is not one it takes.
@@ -52,9 +55,10 @@ pub fn check_broker_config(name: &str, value: &str) -> Result<(), ConfigError> {
     key.kind.check(name, value)
 }
 
-/// The keys among these that are known and change nothing in this broker; a topic's and the broker's keys are looked up alike.
+/// The keys among these that are known and change nothing in this broker; a topic's and the broker's keys are looked up
+/// alike.
 pub fn keys_without_effect<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'static str> {
-    names.filter_map(|name| match (topic::find(name), broker::find(name)) {
+    names.filter_map(|name| match (topic_key::find(name), broker::find(name)) {
         (Some(key), _) if !key.has_effect => Some(key.name),
         (None, Some(key)) if !key.has_effect => Some(key.name),
         _ => None,

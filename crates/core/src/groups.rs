@@ -1,8 +1,8 @@
 //! Consumer groups: one table of the groups of all kinds, of which there is one so far, the classic one.
 //!
-//! A classic group's generation is durable once its leader has brought the assignment, or once it is empty. Who waits, and when who was
-//! last heard of, is not: after a restart a group is as its last complete generation left it, and its members have their
-//! session timeout to be heard of.
+//! A classic group's generation is durable once its leader has sent the assignment, or once it is empty. Waiting
+//! requests and the times of heartbeats are not: after a restart a group is as its last complete generation left it,
+//! and each member has its session timeout to send a heartbeat.
 
 mod classic;
 mod command;
@@ -10,10 +10,10 @@ mod group;
 mod view;
 
 pub use command::{
-    CommitFencing, DeleteGroupError, DeleteGroups, DeleteGroupsReply, GroupCommand, Heartbeat,
-    HeartbeatError, HeartbeatReply, JoinError, JoinGroup, JoinGroupReply, JoinRefusal, Joined, JoinedMember,
-    LeaveError, LeaveGroup, LeaveGroupReply, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
-    SyncGroupReply, Synced,
+    Assignment, CommitFencing, DeleteGroupError, DeleteGroups, DeleteGroupsReply, GroupCommand, Heartbeat,
+    HeartbeatError, HeartbeatReply, JoinError, JoinGroup, JoinGroupReply, JoinRefusal, JoinedMember,
+    LeaveError, LeaveGroup, LeaveGroupReply, LeavingMember, MemberError, MemberRef, Membership, SyncError,
+    SyncGroup, SyncGroupReply,
 };
 pub use view::{GroupListing, GroupState, GroupView, MemberView};
 
@@ -21,7 +21,7 @@ use crate::catalog::Catalog;
 use crate::config::Settings;
 use crate::effect::{Effects, Ticket, TicketId};
 use crate::reach::Reach;
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use classic::{ClassicGroup, Rules, Turn};
 use group::Group;
 use ottla_types::Millis;
@@ -64,8 +64,9 @@ impl Groups {
         }
     }
 
-    /// Counts what somebody brings; the refusal if it is too much. What went is only taken off when it matters.
-    fn count<E>(&mut self, bytes: usize, error: E) -> Result<(), Refused<E>> {
+    /// Counts the bytes that a request adds; the refusal if it is too much. Bytes that went are only taken off when it
+    /// matters.
+    fn count<E>(&mut self, bytes: usize, error: E) -> Result<(), Rejection<E>> {
         if self.bytes.saturating_add(bytes) > self.most_bytes {
             self.bytes = self.groups.values().map(Group::bytes).sum();
         }
@@ -73,7 +74,7 @@ impl Groups {
         if after > self.most_bytes {
             let most = i64::try_from(self.most_bytes).unwrap_or(i64::MAX);
             let given = i64::try_from(after).unwrap_or(i64::MAX);
-            return Err(Refused::on(error, Facts::Most { given, most }));
+            return Err(Rejection::on(error, Facts::Most { given, most }));
         }
         self.bytes = after;
         Ok(())
@@ -118,7 +119,7 @@ impl Groups {
         if !(self.rules.min_session..=self.rules.max_session).contains(&command.session_timeout) {
             let (least, most) = (self.rules.min_session.0, self.rules.max_session.0);
             let facts = Facts::Bounds { given: command.session_timeout.0, least, most };
-            let refused = Refused::on(JoinError::InvalidSessionTimeout, facts);
+            let refused = Rejection::on(JoinError::InvalidSessionTimeout, facts);
             return turn.refuse_join(ticket, &command.member_id, refused);
         }
         let known = self.groups.contains_key(&command.group_id);
@@ -182,13 +183,14 @@ impl Groups {
         results
     }
 
-    /// Judges who may commit offsets, plainly or in a transaction (T-165). A plain commit of a member renews its session.
+    /// Judges who may commit offsets, plainly or in a transaction (T-165). A plain commit of a member renews its
+    /// session.
     pub(crate) fn admit_commit(
         &mut self,
         now: Millis,
         member: &MemberRef,
         plain: bool,
-    ) -> Result<(), Refused<CommitFencing>> {
+    ) -> Result<(), Rejection<CommitFencing>> {
         self.start_sessions(now);
         let judged = self.with_classic(&member.group_id, |group| {
             group.check_commit(member, plain)?;

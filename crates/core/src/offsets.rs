@@ -1,7 +1,7 @@
 //! Offsets of groups: committed ones, and those staged in transactions that are still open.
 //!
-//! A staged offset has three fates: its transaction commits and it becomes the committed one, unless a later record of the log
-//! has committed another in the meantime (T-185); its transaction aborts; or it is deleted.
+//! A staged offset has three fates: its transaction commits and it becomes the committed one, unless a later record of
+//! the log has committed another in the meantime (T-185); its transaction aborts; or it is deleted.
 
 mod command;
 mod expire;
@@ -26,12 +26,12 @@ use std::ops::Bound;
 
 /// An offset, and where in the log it was set: the later record wins (T-185).
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Placed {
+struct PositionedOffset {
     value: CommittedOffset,
     position: LogPosition,
 }
 
-type ByPartition = BTreeMap<TopicPartition, Placed>;
+type ByPartition = BTreeMap<TopicPartition, PositionedOffset>;
 
 /// The offsets of one group.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Offsets {
 
 /// What OffsetFetch finds for a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fetched<'a> {
+pub enum OffsetLookup<'a> {
     /// Nothing is committed.
     None,
     /// This is committed.
@@ -70,8 +70,8 @@ pub(crate) struct Others<'a> {
 
 impl Offsets {
     /// One partition's offset (OffsetFetch). An unknown group has none (T-184).
-    pub fn fetch(&self, group_id: &str, partition: TopicPartition, require_stable: bool) -> Fetched<'_> {
-        let Some(group) = self.groups.get(group_id) else { return Fetched::None };
+    pub fn fetch(&self, group_id: &str, partition: TopicPartition, require_stable: bool) -> OffsetLookup<'_> {
+        let Some(group) = self.groups.get(group_id) else { return OffsetLookup::None };
         group.fetch(partition, require_stable)
     }
 
@@ -80,14 +80,15 @@ impl Offsets {
         &self,
         group_id: &str,
         require_stable: bool,
-    ) -> impl Iterator<Item = (TopicPartition, Fetched<'_>)> {
+    ) -> impl Iterator<Item = (TopicPartition, OffsetLookup<'_>)> {
         let group = self.groups.get(group_id);
         group.into_iter().flat_map(move |group| {
             group.committed.keys().map(move |partition| (*partition, group.fetch(*partition, require_stable)))
         })
     }
 
-    /// What a producer's open transaction has staged: group, partition, offset. It takes effect when the transaction commits.
+    /// What a producer's open transaction has staged: group, partition, offset. It takes effect when the transaction
+    /// commits.
     pub fn staged(
         &self,
         producer_id: ProducerId,
@@ -164,7 +165,7 @@ impl Offsets {
     fn apply_committed(&mut self, position: LogPosition, record: &OffsetsCommitted) {
         let committed = &mut self.groups.entry(record.group_id.clone()).or_default().committed;
         for (partition, value) in &record.offsets {
-            committed.insert(*partition, Placed { value: value.clone(), position });
+            committed.insert(*partition, PositionedOffset { value: value.clone(), position });
         }
     }
 
@@ -191,7 +192,8 @@ impl Offsets {
         }
     }
 
-    /// A producer's transaction ended: its staged offsets take effect, or go (T-180). Without any this does nothing (T-192).
+    /// A producer's transaction ended: its staged offsets take effect, or go (T-180). Without any this does nothing
+    /// (T-192).
     fn end_transaction(&mut self, producer_id: ProducerId, commit: bool) {
         for group_id in self.stagers.remove(&producer_id).unwrap_or_default() {
             self.edit(&group_id, |group| {
@@ -206,7 +208,7 @@ impl Offsets {
     fn apply_restored(&mut self, row: &OffsetsRestored) {
         let committed = &mut self.groups.entry(row.group_id.clone()).or_default().committed;
         for (partition, value, position) in &row.offsets {
-            committed.insert(*partition, Placed { value: value.clone(), position: *position });
+            committed.insert(*partition, PositionedOffset { value: value.clone(), position: *position });
         }
     }
 
@@ -251,7 +253,7 @@ impl Offsets {
         let group = self.groups.entry(group_id.to_owned()).or_default();
         let staged = group.staged.entry(producer_id).or_default();
         for (partition, value, position) in offsets {
-            staged.insert(partition, Placed { value, position });
+            staged.insert(partition, PositionedOffset { value, position });
         }
     }
 
@@ -275,11 +277,13 @@ impl Offsets {
 }
 
 impl GroupOffsets {
-    fn fetch(&self, partition: TopicPartition, require_stable: bool) -> Fetched<'_> {
+    fn fetch(&self, partition: TopicPartition, require_stable: bool) -> OffsetLookup<'_> {
         if require_stable && self.is_staged(partition) {
-            return Fetched::Unstable;
+            return OffsetLookup::Unstable;
         }
-        self.committed.get(&partition).map_or(Fetched::None, |placed| Fetched::Offset(&placed.value))
+        self.committed
+            .get(&partition)
+            .map_or(OffsetLookup::None, |placed| OffsetLookup::Offset(&placed.value))
     }
 
     fn is_staged(&self, partition: TopicPartition) -> bool {

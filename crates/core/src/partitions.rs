@@ -20,16 +20,16 @@ mod write_txn_markers;
 
 pub(crate) use batch_size::size;
 pub use command::{
-    Appended, DeleteRecords, DeleteRecordsError, DeleteRecordsReply, MarkerError, PartitionCommand, Produce,
-    ProduceBatch, ProduceError, ProduceReply, TxnMarker, WriteTxnMarkers, WriteTxnMarkersReply,
+    AppendResult, DeleteRecords, DeleteRecordsError, DeleteRecordsReply, MarkerError, PartitionCommand,
+    Produce, ProduceBatch, ProduceError, ProduceReply, TxnMarker, WriteTxnMarkers, WriteTxnMarkersReply,
 };
 pub use index::Source;
 pub use open::Holder;
 pub use partition::Partition;
 pub(crate) use rewrite::Planner;
 pub use rewrite::{
-    Cut, Hole, Install, InstallParts, MergeRange, RetentionClass, RunBounds, RunEnds, RunsPlan, TailPlan,
-    TailRange,
+    Hole, Install, InstallParts, MergeRange, PartLimits, RetentionClass, RunBounds, RunEnds, RunsPlan,
+    TailPlan, TailRange,
 };
 pub use runs::RunUse;
 pub use view::{Isolation, OutOfRange, ReadPlan};
@@ -38,7 +38,7 @@ use crate::catalog::Catalog;
 use crate::effect::{Effects, RecordPosition};
 use crate::reach::Reach;
 use crate::transactions::Transactions;
-use index::Released;
+use index::ReleasedData;
 use live::LiveBytes;
 use lru::ProducerLru;
 use ottla_types::record::{
@@ -145,7 +145,7 @@ impl Partitions {
         self.tail
     }
 
-    fn release(&mut self, released: &Released) {
+    fn release(&mut self, released: &ReleasedData) {
         released.batches.iter().for_each(|batch| self.live.remove(batch));
         released.parts.iter().for_each(|part| self.runs.remove(part));
         self.tail -= released.batches.len() as u64;
@@ -265,8 +265,8 @@ impl Partitions {
         self.lru.len() > most
     }
 
-    /// Those of the producers without transactions that were used least lately, by partition: `most` at most, so that no more
-    /// than `leave` are left.
+    /// Those of the producers without transactions that are least recently used, by partition: `most` at most, so that
+    /// no more than `leave` are left.
     pub(crate) fn least_lately(
         &mut self,
         leave: usize,

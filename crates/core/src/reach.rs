@@ -17,8 +17,8 @@ impl Reach {
         self.unit = reached.unit.clone();
     }
 
-    /// True if a record may create this unit. A unit that the snapshot has not reached comes with a later piece, which holds
-    /// what the record did to it.
+    /// True if a record may create this unit. A unit that the snapshot has not reached comes with a later piece, which
+    /// holds what the record did to it.
     pub(crate) fn covers(&self, unit: impl FnOnce() -> SnapshotUnit) -> bool {
         self.unit == SnapshotUnit::All || unit() <= self.unit
     }

@@ -4,7 +4,7 @@ use ottla_types::record::TransactionStatus;
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId};
 use std::fmt::{self, Display};
 
-/// The reason of a refusal. Its text says what was found, and what that comes to.
+/// The reason of a refusal. Displays the observed values and the conclusion.
 pub trait Refusal: Display {
     /// The rule of the specification of transactions that decided, `T-33` for example; none if it is not one of those.
     fn rule(&self) -> Option<&'static str>;
@@ -12,7 +12,7 @@ pub trait Refusal: Display {
 
 /// A refusal: its kind, the rule that decided, and what it was judged on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused<E> {
+pub struct Rejection<E> {
     /// What kind of refusal it is; error codes are chosen by it.
     pub error: E,
     /// See [`Refusal::rule`].
@@ -31,7 +31,7 @@ pub enum Facts {
     Epochs { producer_id: ProducerId, given: ProducerEpoch, current: ProducerEpoch },
     /// A producer id where one is expected.
     Producers { given: ProducerId, current: ProducerId },
-    /// Nobody ever initialised the id, or it expired.
+    /// The id was never initialised, or it expired.
     UnknownId,
     /// Who came to own a transactional id, and with which epochs.
     Owner { given: (ProducerId, ProducerEpoch), current: (ProducerId, ProducerEpoch), last: ProducerEpoch },
@@ -57,29 +57,29 @@ pub enum Facts {
     Generation { given: i32, current: i32 },
 }
 
-impl<E> Refused<E> {
-    pub(crate) fn by(rule: &'static str, error: E, facts: Facts) -> Refused<E> {
-        Refused { error, rule: Some(rule), facts }
+impl<E> Rejection<E> {
+    pub(crate) fn by(rule: &'static str, error: E, facts: Facts) -> Rejection<E> {
+        Rejection { error, rule: Some(rule), facts }
     }
 
     /// A refusal that no rule of the specification of transactions decides.
-    pub(crate) fn on(error: E, facts: Facts) -> Refused<E> {
-        Refused { error, rule: None, facts }
+    pub(crate) fn on(error: E, facts: Facts) -> Rejection<E> {
+        Rejection { error, rule: None, facts }
     }
 
     /// The same refusal as another kind.
-    pub(crate) fn map<F>(self, change: impl FnOnce(E) -> F) -> Refused<F> {
-        Refused { error: change(self.error), rule: self.rule, facts: self.facts }
+    pub(crate) fn map<F>(self, change: impl FnOnce(E) -> F) -> Rejection<F> {
+        Rejection { error: change(self.error), rule: self.rule, facts: self.facts }
     }
 }
 
-impl<E> From<E> for Refused<E> {
-    fn from(error: E) -> Refused<E> {
-        Refused { error, rule: None, facts: Facts::None }
+impl<E> From<E> for Rejection<E> {
+    fn from(error: E) -> Rejection<E> {
+        Rejection { error, rule: None, facts: Facts::None }
     }
 }
 
-impl<E: Display> Display for Refused<E> {
+impl<E: Display> Display for Rejection<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.facts != Facts::None {
             write!(f, "{}: ", self.facts)?;
@@ -88,7 +88,7 @@ impl<E: Display> Display for Refused<E> {
     }
 }
 
-impl<E: Display> Refusal for Refused<E> {
+impl<E: Display> Refusal for Rejection<E> {
     fn rule(&self) -> Option<&'static str> {
         self.rule
     }

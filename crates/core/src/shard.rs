@@ -47,17 +47,20 @@ impl Shard {
         }
     }
 
-    /// Sets how far wall time is ahead of the time that steps are given. Steps have a steady time: sessions, transactions and waits
-    /// are measured by it, whatever happens to the wall clock. Timestamps of records and their retention are of wall time.
+    /// Sets how far wall time is ahead of the time that steps are given. Steps have a steady time: sessions,
+    /// transactions and waits are measured by it, whatever happens to the wall clock. Timestamps of records and their
+    /// retention are of wall time.
     pub fn set_wall_offset(&mut self, now: Millis, offset: Millis) {
         if offset.since(self.wall_offset).0.saturating_abs() >= CLOCK_STEP.0 {
-            // Producers that wrote just before the correction may still resend: none expires for its age by the corrected clock.
+            // Producers that wrote just before the correction may still resend: none expires for its age by the
+            // corrected clock.
             self.partitions.postpone_producers(now, self.catalog.settings().producer_id_expiration);
         }
         self.wall_offset = offset;
     }
 
-    /// Whether there are more producers than `ottla.producers.max`, so that the next tick forgets some before they expire.
+    /// Whether there are more producers than `ottla.producers.max`, so that the next tick forgets some before they
+    /// expire.
     pub fn forgets_producers(&self) -> bool {
         self.partitions.has_producers_over(self.catalog.settings().producers_max)
     }
@@ -121,8 +124,9 @@ impl Shard {
         }
     }
 
-    /// The log refused a record of the last step; the host dropped all that came after it, replies too. What the step expected to be
-    /// applied is taken back, as by a restart. Returns who waits in vain: the host tells them that no answer comes.
+    /// The log refused a record of the last step; the host dropped all that came after it, replies too. What the step
+    /// expected to be applied is taken back, as by a restart. Returns who waits in vain: the host tells them that no
+    /// answer comes.
     pub fn refused(&mut self) -> Vec<TicketId> {
         self.transactions.refused();
         self.groups.refused()
@@ -171,19 +175,20 @@ impl Shard {
         self.catalog.cluster_id()
     }
 
-    /// Looks at up to `partitions` more partitions for the plan, and stops early when it has found 4096 more batches. True if the
-    /// plan is complete.
+    /// Looks at up to `partitions` more partitions for the plan, and stops early when it has found 4096 more batches.
+    /// True if the plan is complete.
     pub fn plan_tail(&self, plan: &mut TailPlan, partitions: usize) -> bool {
         self.partitions.plan_tail(&self.catalog, plan, partitions)
     }
 
-    /// Plans for the runs that the medium has. `ends` holds the size of each run; runs that nothing refers to are ignored.
+    /// Plans for the runs that the medium has. `ends` holds the size of each run; runs that nothing refers to are
+    /// ignored.
     pub fn plan_runs(&self, ends: &RunEnds, bounds: RunBounds) -> RunsPlan {
         Planner { catalog: &self.catalog, partitions: &self.partitions }.plan_runs(ends, bounds)
     }
 
-    /// The partitions of compacted topics that are due, the dirtiest first, as many as one job takes; then by class and partition.
-    /// Partitions in `aside` are passed over.
+    /// The partitions of compacted topics that are due, the dirtiest first, as many as one job takes; then by class and
+    /// partition. Partitions in `aside` are passed over.
     pub fn plan_compaction(&self, now: Millis, aside: &BTreeSet<TopicPartition>) -> Vec<Compactable> {
         compaction::plan(self.wall(now), (&self.catalog, &self.partitions), aside)
     }

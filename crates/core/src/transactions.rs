@@ -133,8 +133,8 @@ impl Transactions {
         }
     }
 
-    /// Aborts an overdue transaction and forgets expired ids. One transaction in a step: the markers of the next take offsets
-    /// after those of this one. The deadline stays in the past until none is overdue.
+    /// Aborts an overdue transaction and forgets expired ids. One transaction in a step: the markers of the next take
+    /// offsets after those of this one. The deadline stays in the past until none is overdue.
     pub(crate) fn tick(&mut self, now: Millis, markers: MarkerContext<'_>, out: &mut Effects) {
         self.abort_overdue(now, markers, out);
         self.forget_idle(now, out);

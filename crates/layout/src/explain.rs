@@ -1,8 +1,8 @@
 //! Names every byte on the medium: headers by their tables, records by the code that decodes them.
 //!
-//! The spans of an explanation come in the order of their bytes, a span before those in it. Those in it lie side by side and
-//! fill it; only texts and bytes have bytes of their own in front, their length. Bytes that cannot be read are one span named
-//! `undecoded`.
+//! The spans of an explanation come in the order of their bytes, a span before those in it. Those in it lie side by
+//! side and fill it; only texts and bytes have bytes of their own in front, their length. Bytes that cannot be read are
+//! one span named `undecoded`.
 
 use crate::group::GROUP_HEADER;
 use crate::identity::IDENTITY_LEN;
@@ -11,7 +11,8 @@ use crate::record::{DecodeError, Reader, read};
 use crate::snapshot::{CHUNK_HEADER, SNAPSHOT_HEADER};
 pub use crate::span::{FieldSpan, FieldValue};
 
-/// The spans of an entry without its length, as [`crate::record::decode`] reads it, and the error if it cannot be read to its end.
+/// The spans of an entry without its length, as [`crate::record::decode`] reads it, and the error if it cannot be read
+/// to its end.
 pub fn entry(bytes: &[u8]) -> (Vec<FieldSpan>, Option<DecodeError>) {
     let mut input = Reader::traced(bytes);
     let error = read(&mut input).err();

@@ -1,7 +1,7 @@
 //! A group: the entries that one write and one sync make durable. Groups are chained by sequence number and checksum.
 //!
 //! ```text
-//!   header (64 bytes): checksum, magic, position, sequence, durable, checksum of the group before │ length, entry │ … │ padding
+//!   header (64 bytes): checksum, magic, position, sequence, durable, checksum before │ length, entry │ … │ padding
 //!
 //!   state, as recovery sees it:
 //!     whole and next in the chain ─▶ replayed
@@ -87,8 +87,8 @@ pub enum GroupError {
     Entries,
 }
 
-/// Writes the header into the first 64 bytes of `group`, which holds the entries behind it and no padding, and returns the
-/// checksum that the next group chains to.
+/// Writes the header into the first 64 bytes of `group`, which holds the entries behind it and no padding, and returns
+/// the checksum that the next group chains to.
 pub fn seal_group(header: &GroupHeader, group: &mut [u8]) -> u32 {
     debug_assert_eq!(header.len(), group.len() as u64);
     put(group, 4, MAGIC);

@@ -21,7 +21,8 @@ use ottla_types::record::{
     CatalogRecord, GroupRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord,
 };
 
-/// Every kind of record with its frozen tag, the version that is written, its frozen name, and its place in [`LogRecord`].
+/// Every kind of record with its frozen tag, the version that is written, its frozen name, and its place in
+/// [`LogRecord`].
 macro_rules! kinds {
     ($($tag:literal $version:literal $name:ident = $machine:ident $(($record:ident::$kind:ident))?;)*) => {
         fn put(record: &LogRecord, out: &mut Vec<u8>) {
@@ -83,8 +84,8 @@ kinds! {
     87 0 SnapshotReached = SnapshotReached;
 }
 
-/// Appends a record's tag, version and fields to `out` and returns the bytes that follow them in the entry: those of a batch,
-/// to be copied and then given to [`patch_batch`]; nothing for any other kind.
+/// Appends a record's tag, version and fields to `out` and returns the bytes that follow them in the entry: those of a
+/// batch, to be copied and then given to [`patch_batch`]; nothing for any other kind.
 ///
 /// The batch bytes must be as many as its summary says, else the entry cannot be read back.
 pub fn encode<'a>(record: &'a LogRecord, out: &mut Vec<u8>) -> &'a [u8] {

@@ -7,8 +7,8 @@
 //!   ─┴───────────────┴──────────────────┴────────────────────
 //! ```
 //! A group is only begun after the one before it is durable, and it says up to where the log was durable when it was
-//! written. So a later group that was written in this chain and calls the broken place durable proves damage: such a log is
-//! refused. Without such proof the broken group was the last one, torn by a crash: the log is cut before it.
+//! written. So a later group that was written in this chain and calls the broken place durable proves damage: such a
+//! log is refused. Without such proof the broken group was the last one, torn by a crash: the log is cut before it.
 
 use crate::geometry::Geometry;
 use crate::group::{Group, GroupError, GroupHeader};
@@ -90,8 +90,8 @@ impl Chain {
         self.last.map_or(self.first, |last| last.end)
     }
 
-    /// The places where the next group may be, in the order to try them: behind the last one, and at the start of the next
-    /// segment, where it goes if it did not fit. The first group of all has one place only.
+    /// The places where the next group may be, in the order to try them: behind the last one, and at the start of the
+    /// next segment, where it goes if it did not fit. The first group of all has one place only.
     pub fn places(&self) -> impl Iterator<Item = u64> + use<> {
         let geometry = self.identity.geometry;
         let here = geometry.place_for(self.end(), crate::BLOCK);
@@ -137,8 +137,8 @@ impl Chain {
         Ok(())
     }
 
-    /// True if a header found at `place` in the lookahead, once its checksum is seen to match, proves that the group which is
-    /// missing behind the last had been durable.
+    /// True if a header found at `place` in the lookahead, once its checksum is seen to match, proves that the group
+    /// which is missing behind the last had been durable.
     pub fn proves_damage(&self, place: u64, header: &GroupHeader) -> bool {
         let later = match self.last {
             Some(last) => header.epoch >= last.epoch && header.sequence > last.sequence,

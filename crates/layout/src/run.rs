@@ -5,8 +5,8 @@
 //! ```
 //! The log's own records say where each part lies. The table serves a reader that has a single file.
 //!
-//! The life of a run: written by one job ─▶ published ─▶ referred to by records ─▶ parts are freed one by one ─▶ deleted when no
-//! record refers to it. Its bytes never change.
+//! The life of a run: written by one job ─▶ published ─▶ referred to by records ─▶ parts are freed one by one ─▶
+//! deleted when no record refers to it. Its bytes never change.
 
 mod batch;
 mod cut;

@@ -4,8 +4,8 @@
 //!   header │ chunk │ chunk │ … │ end
 //! ```
 //!
-//! Replay begins at the position of the first chunk; a later chunk has its place before the first entry of the log that is at
-//! or behind its position. The log must reach the position of the last one.
+//! Replay begins at the position of the first chunk; a later chunk has its place before the first entry of the log that
+//! is at or behind its position. The log must reach the position of the last one.
 
 use crate::identity::Identity;
 use crate::read::{put, u16_at, u32_at, u64_at};
@@ -125,8 +125,8 @@ impl ChunkWriter {
         ChunkWriter { position, at: position, chunk: vec![0; CHUNK_HEADER], entries: 0, index: 0, total: 0 }
     }
 
-    /// What follows is of this position, which must not lie before the last one; returns the chunk that is ready to be written,
-    /// if one was open.
+    /// What follows is of this position, which must not lie before the last one; returns the chunk that is ready to be
+    /// written, if one was open.
     pub fn advance(&mut self, position: u64) -> Option<Vec<u8>> {
         let ready = (self.entries > 0 && position != self.at).then(|| self.close());
         self.at = position;

@@ -11,7 +11,7 @@
 //! for chunk in chunks {
 //!     reading.push(chunk, &mut |topics, connection, time, event| {
 //!         if let Event::Frame(frame) = event {
-//!             // frame.head says API, version and client; frame.explain(...) opens it, with topics.names() in the options.
+//!             // frame.head says API, version and client; frame.explain(...) opens it, given topics.names().
 //!         }
 //!     })?;
 //! }

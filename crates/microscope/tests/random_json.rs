@@ -1,7 +1,8 @@
-//! JSON against the typed codec: for every message and version, random JSON becomes bytes by the tables, which the typed codec
-//! reads and writes again as the same bytes, and which become the same JSON again.
+//! JSON against the typed codec: for every message and version, random JSON becomes bytes by the tables, which the
+//! typed codec reads and writes again as the same bytes, and which become the same JSON again.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
+use dispatch::recode;
 use ottla_microscope::json::{self, Options};
 use ottla_wire::tables::{Default, FieldTable, MessageKind, MessageTable, StructTable, TableSet, Type};
 use ottla_wire::{Message, Reader, Uuid, Writer};
@@ -21,7 +22,6 @@ mod dispatch {
     use ottla_wire::{Reader, Writer};
     include!(concat!(env!("OUT_DIR"), "/dispatch.rs"));
 }
-use dispatch::recode;
 
 /// Decisions drawn from random bytes; zero when there are no more, so that shrinking gives small messages.
 struct Choices<'a>(std::slice::Iter<'a, u8>);
@@ -112,7 +112,7 @@ impl Maker<'_> {
         Pair { given: given.into(), expected: expected.into() }
     }
 
-    /// Commentary, and tags that nobody knows.
+    /// Comments, and unknown tags.
     fn extras(
         &mut self,
         table: &StructTable,

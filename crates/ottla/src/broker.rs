@@ -3,8 +3,8 @@
 use crate::config::{BadConfig, Config, Durability, Http, Storage};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ottla_broker::host::{self, Host, HostOptions, Snapshots, Started};
-use ottla_broker::{Advertised, Context, ContextOptions, Limits, Server, Trace};
+use ottla_broker::host::{self, Host, HostOptions, RunningHost, Snapshots};
+use ottla_broker::{AdvertisedAddress, Context, ContextOptions, Limits, Server, Trace};
 use ottla_core::config::Settings;
 use ottla_store::{DiskMedium, Medium, MemoryMedium, Options};
 use ottla_web::{App, Web};
@@ -117,7 +117,7 @@ impl Broker {
             .enable_all()
             .build()
             .map_err(|source| StartError::System { what: "threads", source })?;
-        let Started { host, reader, failure, description, thread, .. } = started;
+        let RunningHost { host, reader, failure, description, thread, .. } = started;
         let bind = async {
             let options = ContextOptions { limits, trace, ..ContextOptions::new(advertised, place) };
             let context = Context::new(host.clone(), reader, options).await.map_err(io::Error::other)?;
@@ -310,7 +310,7 @@ fn start_web(
     Web::start(tokio::net::TcpListener::from_std(listener)?, app)
 }
 
-fn start_host(config: &Config) -> Result<Started, StartError> {
+fn start_host(config: &Config) -> Result<RunningHost, StartError> {
     let settings = config.settings()?;
     let cluster_id = cluster_id()?;
     let refused = |source: Box<dyn std::error::Error + Send + Sync>| StartError::Data {
@@ -383,23 +383,23 @@ fn absolute(folder: &Path) -> PathBuf {
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
 }
 
-/// The address that clients are told to connect to: the configured one, else the address that the broker listens on.
+/// The address that clients connect to: the configured one, else the address that the broker listens on.
 /// For a wildcard address it is `localhost`, since no other name is known.
-fn advertised(config: &Config, listener: &TcpListener) -> Result<Advertised, StartError> {
+fn advertised(config: &Config, listener: &TcpListener) -> Result<AdvertisedAddress, StartError> {
     let address =
         listener.local_addr().map_err(|source| StartError::System { what: "the local address", source })?;
     if let Some(given) = &config.advertise {
         let bad = || BadConfig::new("advertised address", format!("'{given}' is not host:port"));
         let (host, port) = given.rsplit_once(':').ok_or_else(bad)?;
         let port = port.parse().map_err(|_| bad())?;
-        let advertised = Advertised { host: host.trim_matches(['[', ']']).to_owned(), port };
+        let advertised = AdvertisedAddress { host: host.trim_matches(['[', ']']).to_owned(), port };
         return Ok(advertised.bound_to(address));
     }
     let host = match address.ip() {
         ip if ip.is_unspecified() => "localhost".to_owned(),
         ip => ip.to_string(),
     };
-    Ok(Advertised { host, port: address.port() })
+    Ok(AdvertisedAddress { host, port: address.port() })
 }
 
 /// A new cluster id: 16 random bytes as 22 characters of URL-safe base64.
@@ -418,7 +418,7 @@ mod tests {
         let config = Config { advertise: advertise.map(str::to_owned), ..Config::default() };
         let listener = super::listen(listen).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let Advertised { host, port: told } = advertised(&config, &listener).unwrap();
+        let AdvertisedAddress { host, port: told } = advertised(&config, &listener).unwrap();
         (host, if told == port { 0 } else { told })
     }
 

@@ -22,15 +22,13 @@ mod tap;
 mod topic;
 mod txn;
 
+use crate::terminal::say;
+use clap::{Args, Subcommand, ValueEnum};
+use failure::Failure;
+use ottla_client::{Client, Options};
+use out::Out;
 use std::process::ExitCode;
 use std::time::Duration;
-
-use clap::{Args, Subcommand, ValueEnum};
-use ottla_client::{Client, Options};
-
-use crate::terminal::say;
-use failure::Failure;
-use out::Out;
 
 /// The commands: first those that need a running cluster.
 #[derive(Subcommand)]

@@ -62,7 +62,7 @@ impl std::str::FromStr for Http {
 pub struct Config {
     /// Address to listen on, as `host:port`; port 0 takes a free port.
     pub listen: String,
-    /// Address that clients are told to connect to, as `host:port`. None for the address that the broker listens on; if
+    /// Address that clients connect to, as `host:port`. None for the address that the broker listens on; if
     /// that is a wildcard address (`0.0.0.0`, `[::]`), for `localhost` and its port.
     pub advertise: Option<String>,
     /// Where HTTP is served.

@@ -21,7 +21,7 @@ pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 takes a free port [default: 127.0.0.1:9092]
     #[arg(long, value_name = "HOST:PORT", env = "OTTLA_LISTEN")]
     listen: Option<String>,
-    /// Address that clients are told to connect to, if it is not the one listened on (containers, port mappings)
+    /// Address that clients connect to, if it is not the one listened on (containers, port mappings)
     #[arg(long, value_name = "HOST:PORT", env = "OTTLA_ADVERTISE")]
     advertise: Option<String>,
     /// Address of the pages, metrics and health over HTTP, or off [default: 127.0.0.1:9080, if it is free]

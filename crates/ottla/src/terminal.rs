@@ -13,7 +13,7 @@ pub(crate) fn say(text: impl AsRef<str>) {
 }
 
 /// Does the last output of a process on a thread of its own, and gives up after two seconds: standard output or error
-/// may be a pipe that nobody reads.
+/// may be a pipe without a reader.
 pub(crate) fn last_output(output: impl FnOnce() + Send + 'static) {
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || {

@@ -4,12 +4,11 @@
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
 )]
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use ottla::Broker;
 use ottla_client::{Client, GroupOffset, Membership, Producer, ProducerOptions, Record};
 use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// A broker, to which the commands connect.
 struct TestBroker(Broker);
@@ -182,11 +181,11 @@ async fn a_transaction_that_hangs_is_shown_and_ended() {
     assert_eq!(world.json("topic offsets t")[0]["stable"], 4);
     assert_eq!(world.out("consume t -e -i read_uncommitted", ""), "open\nopen\n");
     assert_eq!(world.out("consume t -e", ""), "");
-    assert!(world.err("txn fence nobody").contains("TRANSACTIONAL_ID_NOT_FOUND"));
+    assert!(world.err("txn fence unknown").contains("TRANSACTIONAL_ID_NOT_FOUND"));
 }
 
-/// A name that a client chose: it has a line end, an escape sequence that sets the title of a terminal, and a character that reverses
-/// text.
+/// A name that a client chose: it has a line end, an escape sequence that sets the title of a terminal, and a character
+/// that reverses text.
 const ODD: &str = "a\nforged Stable \u{1b}]0;title\u{7}\u{202e}";
 const ODD_SHOWN: &str = r"a\nforged Stable \u{1b}]0;title\u{7}\u{202e}";
 

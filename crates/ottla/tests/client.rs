@@ -5,9 +5,6 @@
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
 )]
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
-
 use bytes::Bytes;
 use ottla::Broker;
 use ottla_client::{
@@ -17,10 +14,13 @@ use ottla_client::{
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::CreateTopicsRequest;
 use ottla_wire::messages::create_topics_request::CreatableTopic;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 const WAIT: Duration = Duration::from_millis(200);
 
-/// A client of the cluster under test, and a name that no earlier run has used. The broker stops when the first value is dropped.
+/// A client of the cluster under test, and a name that no earlier run has used. The broker stops when the first value
+/// is dropped.
 async fn cluster(test: &str) -> (Option<Broker>, Client, String) {
     let (broker, address) = match std::env::var("OTTLA_TEST_CLUSTER") {
         Ok(address) => (None, address),

@@ -1,4 +1,5 @@
-//! HTTP of an embedded broker: off by default, an error if a configured address is in use, and skipped if the default address is.
+//! HTTP of an embedded broker: off by default, an error if a configured address is in use, and skipped if the default
+//! address is.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 use ottla::{Broker, Config, Http, StartError, Storage};

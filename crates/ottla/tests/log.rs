@@ -9,12 +9,11 @@ mod folder;
 #[path = "log/salvage.rs"]
 mod salvage;
 
+use folder::{CommandResult, copy, extents, make, ottla_log, ottla_log_once};
+use ottla::Broker;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-
-use folder::{CommandResult, copy, extents, make, ottla_log, ottla_log_once};
-use ottla::Broker;
 
 #[test]
 fn a_running_broker_refuses_and_is_named() {
@@ -169,7 +168,7 @@ fn a_flipped_byte_anywhere_is_named_by_file_and_offset() {
         };
         for at in (0..len.min(64)).step_by(5).chain((64..len).step_by(197)) {
             if name.starts_with("run-") && fs::read(file.path()).unwrap()[at as usize] == 0 {
-                // No checksum covers the zeros that pad a run, and nobody reads them.
+                // No checksum covers the zeros that pad a run, and no reader reads them.
                 continue;
             }
             let ended = verify_flipped(folder.path(), &name, at);

@@ -4,13 +4,12 @@
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
 )]
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
-
 use ottla_microscope::capture::PcapngWriter;
 use ottla_microscope::conversation::{Connection, Time};
 use ottla_wire::tables::Direction;
 use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 /// Runs a command line, split at blanks, with `input` on standard input.
 fn run(line: &str, input: &[u8]) -> Output {

@@ -1,15 +1,14 @@
-//! `ottla serve` when nobody reads its log.
+//! `ottla serve` when no process reads its log.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
 )]
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process};
 
 const LONG: Duration = Duration::from_secs(30);
 /// More lines than a pipe and the queue in front of it hold.
@@ -28,7 +27,7 @@ impl Drop for Serving {
     }
 }
 
-/// A broker whose log nobody reads.
+/// A broker whose log no process reads.
 fn serve() -> Serving {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ottla"))
         .args(["serve", "--memory", "--listen", "127.0.0.1:0", "--http", "off", "--log", "debug"])

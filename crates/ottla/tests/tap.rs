@@ -4,12 +4,6 @@
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
 )]
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use bytes::Bytes;
 use ottla::Broker;
 use ottla::tap::{Event, RelayedFrame, Tap};
@@ -22,6 +16,11 @@ use ottla_wire::messages::{
     ApiVersionsRequest, MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
 };
 use ottla_wire::{ApiKey, Request, Text, frame};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::Receiver;
@@ -272,8 +271,8 @@ fn of<M: Request>(message: &M, version: i16, correlation_id: i32) -> Bytes {
 
 #[tokio::test]
 async fn secrets_pass_but_are_not_told() {
-    // The server echoes every frame. A response has its correlation id at another offset, so the ids of the requests are chosen to
-    // match.
+    // The server echoes every frame. A response has its correlation id at another offset, so the ids of the requests
+    // are chosen to match.
     const HANDSHAKE: i32 = 17 << 16;
     let handshake = of(&SaslHandshakeRequest::default(), 0, HANDSHAKE);
     let token = Bytes::from_static(b"\0\0\0\x0b\0max\0secret");

@@ -1,13 +1,12 @@
 //! Everything in a folder except its runs, in order: headers, entries, padding, damage.
 
+use crate::{Damage, Location};
 use bytes::Bytes;
 use ottla_layout::explain::{self, FieldSpan};
 use ottla_layout::record::{DecodeError, DecodedRecord, decode};
 use ottla_layout::{Group, GroupHeader, Identity};
 use ottla_store::OpenError;
 use ottla_store::inspect::{Folder, LogItem, SnapshotItem};
-
-use crate::{Damage, Location};
 
 /// Bytes of the length in front of an entry.
 const LENGTH: usize = 4;

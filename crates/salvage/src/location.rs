@@ -1,11 +1,10 @@
 //! Locations in the files of a folder, and damage found there.
 
+use crate::SalvageError;
 use ottla_layout::Geometry;
 use ottla_store::RunError;
 use ottla_store::inspect::{self, Folder};
 use std::fmt;
-
-use crate::SalvageError;
 
 /// A byte of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

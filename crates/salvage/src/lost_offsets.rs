@@ -1,10 +1,9 @@
 //! Finds lost offsets: follows the offsets of each partition while the log is replayed.
 
-use std::collections::BTreeMap;
-
 use ottla_core::partitions::Partitions;
 use ottla_types::record::{CatalogRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord};
 use ottla_types::{Offset, TopicPartition};
+use std::collections::BTreeMap;
 
 /// The first and the last of consecutive lost offsets.
 pub type OffsetRange = (i64, i64);

@@ -4,10 +4,9 @@
 //! snapshot, so that replay from the beginning gives the whole state. The rows refer to the batches at their new
 //! positions.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::sync::Arc;
-
+use crate::SalvageError;
+use crate::batch::read;
+use crate::remaining::Remaining;
 use ottla_store::inspect::Folder;
 use ottla_store::{Callbacks, DiskMedium, Log, LogFailure, Medium, Options, PartEnd, RunError};
 use ottla_types::record::{
@@ -18,10 +17,9 @@ use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicPartition,
 };
 use ottla_wire::batch::BatchHeader;
-
-use crate::SalvageError;
-use crate::batch::read;
-use crate::remaining::Remaining;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Batches in one row of a snapshot: a row must fit into half of the smallest segment.
 const MAX_ROW_BATCHES: usize = 256;

@@ -1,8 +1,10 @@
 //! Replays a damaged log: the state that its intact entries make, the batches that can be read, and the offsets that
 //! are lost.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use crate::batch::{check_batch, read};
+use crate::lost_offsets::{LostOffsets, OffsetRange};
+use crate::topic_names::TopicNames;
+use crate::{Damage, SalvageError};
 use bytes::Bytes;
 use ottla_core::{RecordPosition, Shard};
 use ottla_layout::record::{DecodedRecord, decode, kind_name};
@@ -12,11 +14,7 @@ use ottla_store::{EntryRange, ReplayItem};
 use ottla_types::record::{BatchAppended, LogRecord, PartitionRecord, TransactionRecord};
 use ottla_types::{LogPosition, Offset, TopicPartition};
 use ottla_wire::batch::BatchHeader;
-
-use crate::batch::{check_batch, read};
-use crate::lost_offsets::{LostOffsets, OffsetRange};
-use crate::topic_names::TopicNames;
-use crate::{Damage, SalvageError};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What can be read of a damaged log, and what is lost of it.
 #[derive(Debug)]

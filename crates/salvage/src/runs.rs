@@ -1,15 +1,13 @@
 //! The runs of a folder: their parts, and the batches in those.
 
-use std::collections::BTreeSet;
-
+use crate::remaining::state;
+use crate::{Damage, SalvageError};
 use ottla_layout::run::RunRow;
 use ottla_store::inspect::Folder;
 use ottla_store::{PartBatch, PartScan};
 use ottla_types::record::RunPart;
 use ottla_types::{Offset, TopicPartition};
-
-use crate::remaining::state;
-use crate::{Damage, SalvageError};
+use std::collections::BTreeSet;
 
 /// A run.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
 //! TopicNames of topics, from the records and rows of the folder itself.
 
-use std::collections::BTreeMap;
-
 use ottla_types::record::{CatalogRecord, LogRecord};
 use ottla_types::{TopicId, TopicPartition};
 use ottla_wire::Uuid;
+use std::collections::BTreeMap;
 
 /// TopicNames of the topics seen so far, deleted topics included.
 #[derive(Debug, Default)]

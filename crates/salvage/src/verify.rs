@@ -1,7 +1,9 @@
 //! Checks every checksum of a folder, and what a start of the broker would do with it.
 
-use std::collections::BTreeSet;
-
+use crate::batch::{check_batch, check_reference};
+use crate::remaining::state;
+use crate::topic_names::TopicNames;
+use crate::{Damage, Location, SalvageError};
 use bytes::Bytes;
 use ottla_layout::explain;
 use ottla_layout::record::{DecodedRecord, decode};
@@ -11,11 +13,7 @@ use ottla_store::inspect::{Folder, LogItem, SnapshotItem};
 use ottla_store::{OpenError, RecoveryReport, RunError};
 use ottla_types::record::{BatchPlace, BatchesRestored, LogRecord, PartitionRecord};
 use ottla_wire::batch::HEADER_SIZE;
-
-use crate::batch::{check_batch, check_reference};
-use crate::remaining::state;
-use crate::topic_names::TopicNames;
-use crate::{Damage, Location, SalvageError};
+use std::collections::BTreeSet;
 
 /// What was checked: how many of each, and how many bytes of batches in the log.
 #[derive(Clone, Copy, Debug, Default)]

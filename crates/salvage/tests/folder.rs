@@ -4,14 +4,13 @@
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"
 )]
 
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
-
 use ottla_salvage::{Damage, Item, OpenError, Remaining, SalvageError, open, verify, visit, write_folder};
 use ottla_store::{Callbacks, DiskMedium, Log, Options};
 use ottla_types::record::{CatalogRecord, LogRecord, TopicCreated};
 use ottla_types::{Millis, TopicId};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes of a block, which each of the groups below fills.
 const BLOCK: u64 = 4096;

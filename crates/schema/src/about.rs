@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Meanings by field name, with overrides by message.
 ///
 /// The file has a table `fields` (field name to meaning) and tables `messages.NAME` whose keys are field names of that
-/// message, inner structs included, and `about` for the message itself. A table `secrets` lists the secret fields of a message
-/// by message name; logs, traces and taps overwrite their values.
+/// message, inner structs included, and `about` for the message itself. A table `secrets` lists the secret fields of a
+/// message by message name; logs, traces and taps overwrite their values.
 #[derive(Clone, Debug, Default)]
 pub struct Glossary {
     fields: BTreeMap<String, String>,

@@ -17,7 +17,7 @@ use crate::model::{Default, FieldType, Kind, Versions};
 use crate::resolve::{Member, Message, Struct};
 
 /// The texts of the two generated files.
-pub struct Generated {
+pub struct GeneratedCode {
     /// A module per message, and the list of APIs.
     pub messages: String,
     /// For tests: a `match` over message names that decodes and encodes a message.
@@ -25,13 +25,13 @@ pub struct Generated {
 }
 
 /// Generates the code for these messages. A message without a valid version gets only the constant of its API key.
-pub fn generate(messages: &[Message], glossary: &Glossary) -> Generated {
+pub fn generate(messages: &[Message], glossary: &Glossary) -> GeneratedCode {
     let mut out = String::new();
     for message in messages.iter().filter(|message| !message.structs.is_empty()) {
         module(&mut out, message, glossary);
     }
     api::emit(&mut out, messages);
-    Generated { messages: out, dispatch: api::dispatch(messages) }
+    GeneratedCode { messages: out, dispatch: api::dispatch(messages) }
 }
 
 /// Appends a formatted line to a `String`.

@@ -6,8 +6,8 @@ use crate::pipe::Latency;
 use crate::plan::ms;
 use crate::random::Random;
 use crate::world::{World, count};
-use ottla_broker::host::{self, Driven, Host};
-use ottla_broker::{Advertised, Context, ContextOptions, Randomness, StreamServer};
+use ottla_broker::host::{self, DrivenHost, Host};
+use ottla_broker::{AdvertisedAddress, Context, ContextOptions, Randomness, StreamServer};
 use ottla_store::LogReader;
 use ottla_store::testing::{Fault, FaultMedium};
 use ottla_types::record::LogRecord;
@@ -163,7 +163,7 @@ impl Machine {
     }
 
     /// Opens the log. None if the disk failed meanwhile.
-    fn start(&mut self) -> Option<Driven> {
+    fn start(&mut self) -> Option<DrivenHost> {
         if !self.world.is_calm() && self.random.per_mille(100) {
             let at = self.medium.steps() + self.random.within(1..60);
             self.medium.fail_at(at, Fault::Crash);
@@ -190,7 +190,7 @@ impl Machine {
     }
 
     /// What was replayed must be what was live when the log ended there.
-    fn compare(&mut self, driven: &Driven) {
+    fn compare(&mut self, driven: &DrivenHost) {
         let recovered = driven.recovered();
         let end = recovered.end.0;
         self.world.say(format_args!(
@@ -212,7 +212,7 @@ impl Machine {
     }
 
     /// One life of the broker, to its end.
-    async fn live(&mut self, mut driven: Driven) -> Fate {
+    async fn live(&mut self, mut driven: DrivenHost) -> Fate {
         let randomness = Randomness::seeded(self.random.next());
         let opening = open(Arc::clone(&self.world), driven.host().clone(), driven.reader(), randomness);
         let opening = tokio::spawn(opening);
@@ -242,7 +242,7 @@ impl Machine {
     }
 
     /// Takes note of what went into runs. A job has no reason to fail on a disk that does not.
-    fn count_rewriting(&self, driven: &Driven) {
+    fn count_rewriting(&self, driven: &DrivenHost) {
         let (metrics, figures) = (driven.host().metrics(), &self.world.figures);
         figures.rewritten.fetch_add(metrics.rewritten.get(), Relaxed);
         figures.waited.fetch_add(metrics.waited.get(), Relaxed);
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    async fn turn_until_end(&mut self, driven: &mut Driven) -> Fate {
+    async fn turn_until_end(&mut self, driven: &mut DrivenHost) -> Fate {
         let wake = Arc::clone(driven.wake());
         let mut due: Option<Instant> = None;
         loop {
@@ -305,14 +305,14 @@ impl Machine {
     }
 
     /// Whether what lurks for the end of a snapshot strikes now.
-    fn fate_at_snapshot(&mut self, driven: &Driven) -> Option<Fate> {
+    fn fate_at_snapshot(&mut self, driven: &DrivenHost) -> Option<Fate> {
         let taking = driven.is_taking_snapshot();
         let whole = std::mem::replace(&mut self.taking, taking) && !taking;
         if whole { self.end_at_snapshot.take() } else { None }
     }
 
     /// Lets the broker write what it has: its threads are run at random speeds.
-    fn write(&mut self, driven: &mut Driven) {
+    fn write(&mut self, driven: &mut DrivenHost) {
         if self.watching {
             self.dump(driven);
         }
@@ -367,14 +367,14 @@ impl Machine {
         }
     }
 
-    fn dump(&mut self, driven: &Driven) {
+    fn dump(&mut self, driven: &DrivenHost) {
         self.dumps.push(Dump { end: driven.ends().0, rows: driven.shard().snapshot() });
     }
 }
 
 /// Opens the broker to clients as soon as its host answers.
 async fn open(world: Arc<World>, host: Host, reader: LogReader, randomness: Randomness) {
-    let advertised = Advertised { host: "broker".to_owned(), port: 9092 };
+    let advertised = AdvertisedAddress { host: "broker".to_owned(), port: 9092 };
     let options = ContextOptions { randomness, ..ContextOptions::new(advertised, "memory") };
     if let Ok(context) = Context::new(host, reader, options).await {
         world.open(StreamServer::new(context));

@@ -1,7 +1,8 @@
 //! Measures the log against the bare calls it is made of, in one run: append until durable beside write and fdatasync.
 //!
-//! `cargo run --release -p ottla-store --example append -- FOLDER [durability]`, FOLDER on the disk to be measured. With `durability` it
-//! only compares the log with a sync for each group to one that leaves syncs to the operating system.
+//! `cargo run --release -p ottla-store --example append -- FOLDER [durability]`, FOLDER on the disk to be measured.
+//! With `durability` it only compares the log with a sync for each group to one that leaves syncs to the operating
+//! system.
 
 use bytes::Bytes;
 use ottla_store::{Callbacks, DiskMedium, Durability, Log, Medium, MediumFile, Options};
@@ -157,7 +158,8 @@ fn zero_filled(folder: &Path) -> Outcome<Arc<dyn MediumFile>> {
     Ok(file)
 }
 
-/// Throughput with syncs left to the operating system, by throughput with a sync for each group: in turn, the median of five.
+/// Throughput with syncs left to the operating system, by throughput with a sync for each group: in turn, the median of
+/// five.
 fn compare_durability(folder: &Path) -> Outcome<()> {
     const SIZE: usize = 1 << 20;
     let (mut log, durable) = open(&folder.join("log"))?;

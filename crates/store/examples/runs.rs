@@ -1,5 +1,5 @@
-//! Measures runs against the bare calls they are made of, in turn: writing one, reading a part from front to back with a
-//! cold and a warm page cache, scanning it.
+//! Measures runs against the bare calls they are made of, in turn: writing one, reading a part from front to back with
+//! a cold and a warm page cache, scanning it.
 //!
 //! `cargo run --release -p ottla-store --example runs -- FOLDER`, FOLDER on the disk to be measured.
 
@@ -125,7 +125,7 @@ fn measure(log: &Log, medium: &dyn Medium, folder: &Path, size: usize) -> Outcom
             .open(&path)?;
         rates[2].push(read_bare(&direct, &mut memory)?);
         rates[3].push(scan(&runs, &part)?);
-        // What comes first may find memory that the machine has to fetch from its host.
+        // The first read may use memory that the machine has to fetch from its host.
         for turn in [round, round + 1] {
             make_cold(&plain)?;
             match turn % 2 {

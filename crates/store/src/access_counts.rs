@@ -1,6 +1,6 @@
-//! How often ranges of runs and of the log were read, approximately. Filling the page cache costs more than a read around it, and
-//! most of a run is read once. So the first reader of a range of a run goes around the cache, and the second one fills it. What
-//! lies in the log is young, and its first reader fills the cache for the others.
+//! How often ranges of runs and of the log were read, approximately. Filling the page cache costs more than a read
+//! around it, and most of a run is read once. So the first reader of a range of a run goes around the cache, and the
+//! second one fills it. What lies in the log is young, and its first reader fills the cache for the others.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -32,8 +32,8 @@ impl IoBackoff {
         self.pause = Duration::ZERO;
     }
 
-    /// The pause to make before the next step. It doubles while more than a hundredth of the syncs take more than twice the time
-    /// they take in quiet, and shrinks by an eighth when they do not.
+    /// The pause to make before the next step. It doubles while more than a hundredth of the syncs take more than twice
+    /// the time they take in quiet, and shrinks by an eighth when they do not.
     pub fn pause(&mut self, syncs: HistogramView) -> Duration {
         let Some(quiet) = self.quiet else { return self.pause };
         let all = count(&self.before, &syncs, |_| true);

@@ -4,8 +4,8 @@
 //!   create ──▶ append, sync … ──▶ seal ──▶ publish ──▶ open, read ranges, free ranges ──▶ delete
 //!              not visible        durable   visible under its name
 //! ```
-//! A store of files on a [`crate::Medium`] is in `blob/files.rs`. An object store can implement the same traits: `append` fills
-//! the parts of an upload, `seal` ends the upload, and the name is put only if it is absent.
+//! A store of files on a [`crate::Medium`] is in `blob/files.rs`. An object store can implement the same traits:
+//! `append` fills the parts of an upload, `seal` ends the upload, and the name is put only if it is absent.
 
 mod files;
 
@@ -56,7 +56,8 @@ pub(crate) trait Blob: Send + Sync {
     fn size(&self) -> io::Result<u64>;
     /// Reads into `buf` from `offset`; fewer bytes than asked for mean that the blob ends there.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Fills `buf` from `offset` if that needs no wait for the store, and returns whether it did. If not, `buf` holds anything.
+    /// Fills `buf` from `offset` if that needs no wait for the store, and returns whether it did. If not, `buf` holds
+    /// anything.
     fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool;
     /// Gives back the space of a range, which is never read again. A store that cannot do that does nothing.
     fn free_range(&self, range: Range<u64>) -> io::Result<()>;

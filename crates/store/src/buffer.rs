@@ -1,5 +1,5 @@
-//! Large buffers that begin on a 4 KiB boundary, as O_DIRECT wants them, and are used again: fresh memory costs a page fault
-//! every 4 KiB.
+//! Large buffers that begin on a 4 KiB boundary, as O_DIRECT wants them, and are used again: fresh memory costs a page
+//! fault every 4 KiB.
 
 use ottla_layout::{BLOCK, align_up};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -8,11 +8,12 @@
 //!                                               GroupStore ────┘    read · free a segment · space
 //! ```
 //! The log gives each group its sequence number, checksum and position, in order. The store says where a group may lie
-//! ([`GroupStore::slot`]), keeps it, and reports when it is durable. The log is durable to the end of the contiguous prefix of
-//! finished groups, whatever the order in which the store finishes them.
+//! ([`GroupStore::slot`]), keeps it, and reports when it is durable. The log is durable to the end of the contiguous
+//! prefix of finished groups, whatever the order in which the store finishes them.
 //!
-//! The first implementation is [`crate::segments`], files of a medium. It keeps one group in flight: its recovery proves damage by
-//! the rule that a group is only begun when the one before it is durable. An object store can keep several in flight.
+//! The first implementation is [`crate::segments`], files of a medium. It keeps one group in flight: its recovery
+//! proves damage by the rule that a group is only begun when the one before it is durable. An object store can keep
+//! several in flight.
 
 use crate::buffer::Buffer;
 use crate::error::LogFailure;
@@ -97,7 +98,8 @@ pub(crate) trait LogProgress {
     fn wanted(&self) -> u64;
 }
 
-/// A store of groups. A segment is the unit in which it frees space: a file on a disk, one or several objects in a bucket.
+/// A store of groups. A segment is the unit in which it frees space: a file on a disk, one or several objects in a
+/// bucket.
 pub(crate) trait GroupStore: Send + Sync {
     /// The most groups that may be in flight: submitted, and not in the contiguous prefix of finished ones.
     fn max_in_flight(&self) -> usize;
@@ -120,8 +122,8 @@ pub(crate) trait GroupStore: Send + Sync {
 
     /// Fills `buf` with the bytes from `position` on, which lie in one segment and are durable.
     ///
-    /// Errors name the place: `NotFound` if the segment was freed, `UnexpectedEof` if bytes are missing, `WouldBlock` if a
-    /// non-blocking read would have to wait.
+    /// Errors name the place: `NotFound` if the segment was freed, `UnexpectedEof` if bytes are missing, `WouldBlock`
+    /// if a non-blocking read would have to wait.
     fn read(&self, position: u64, buf: &mut [u8], mode: ReadMode) -> io::Result<()>;
 
     /// Bytes of a segment.
@@ -147,7 +149,7 @@ pub(crate) trait GroupStore: Send + Sync {
     fn capacity(&self) -> io::Result<Option<u64>>;
     /// What this store is, in a few words for a log line.
     fn describe(&self) -> String;
-    /// Does the most urgent piece of background work: reserves space, prepares it, syncs what no caller waits for. Called by one
-    /// thread at a time.
+    /// Does the most urgent piece of background work: reserves space, prepares it, syncs what no caller waits for.
+    /// Called by one thread at a time.
     fn maintain(&self, log: &dyn LogProgress) -> Result<MaintenanceStep, LogFailure>;
 }

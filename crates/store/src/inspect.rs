@@ -1,12 +1,13 @@
 //! Reads the folder of a stopped log from end to end, past what is damaged, for `ottla log`. It changes nothing.
 //!
-//! A start reads the log from the newest snapshot on, and refuses at the first fault. Here every segment is read, and behind a
-//! fault reading continues with the next group that proves that the log continued there.
+//! A start reads the log from the newest snapshot on, and refuses at the first fault. Here every segment is read, and
+//! behind a fault reading continues with the next group that proves that the log continued there.
 
 mod fragments;
 mod snapshot;
 mod walk;
 
+pub use crate::recovery::SalvageItem;
 pub use snapshot::SnapshotItem;
 pub use walk::{Damage, LogEnd, LogItem};
 
@@ -16,7 +17,6 @@ use crate::error::OpenError;
 use crate::medium::Medium;
 use crate::names::{IDENTITY, Listing, run_name, segment_name, snapshot_name, temporary};
 use crate::read_ahead::ReadAhead;
-pub use crate::recovery::SalvageItem;
 use crate::recovery::{RecoveryReport, ReplayItem, list, look, read_identity, replay_past};
 use crate::runs::{PartBatch, RunError, RunFiles, Runs, salvage_part};
 use crate::segments::SegmentFiles;
@@ -131,8 +131,8 @@ impl Folder {
         replay_past(Arc::clone(&self.medium), self.identity(), &self.listing, see)
     }
 
-    /// Fragments: the entries that can be read between two positions where no whole group lies, with the position and the bytes of
-    /// each. Nothing proves that the bytes are those that were written.
+    /// Fragments: the entries that can be read between two positions where no whole group lies, with the position and
+    /// the bytes of each. Nothing proves that the bytes are those that were written.
     ///
     /// # Errors
     /// The medium fails.
@@ -165,8 +165,8 @@ impl Folder {
         snapshot::read(blob.as_ref(), &name, &self.identity(), position, see)
     }
 
-    /// Reads a part past what is damaged: batches that are whole go to `sink`, in order. Returns the offsets, first and last, in which
-    /// batches are lost.
+    /// Reads a part past what is damaged: batches that are whole go to `sink`, in order. Returns the offsets, first and
+    /// last, in which batches are lost.
     ///
     /// # Errors
     /// The medium fails, or what `sink` returns.

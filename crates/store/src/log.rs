@@ -1,4 +1,5 @@
-//! The public face of the log: append, kick, space, free, close. The work is done in [`crate::log_core`] and the store below it.
+//! The public face of the log: append, kick, space, free, close. The work is done in [`crate::log_core`] and the store
+//! below it.
 
 use crate::error::{AppendError, LogFailure};
 use crate::free::{FreeQueue, FreeTarget};
@@ -15,8 +16,8 @@ use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 
-/// Bytes that may wait for the writer. Beyond this, an append waits. The memory budget of requests keeps all but very large ones
-/// below it.
+/// Bytes that may wait for the writer. Beyond this, an append waits. The memory budget of requests keeps all but very
+/// large ones below it.
 const BACKLOG: usize = 24 << 20;
 
 /// The positions of an appended record.
@@ -103,7 +104,8 @@ impl Log {
         Ok(EntryRange { position: at(entry), payload, end })
     }
 
-    /// Finds a slot with reserved space for an entry of `len` bytes, length field included; waits for one if there is none yet.
+    /// Finds a slot with reserved space for an entry of `len` bytes, length field included; waits for one if there is
+    /// none yet.
     fn slot<'a>(
         &self,
         core: &'a LogCore,
@@ -171,8 +173,8 @@ impl Log {
         }
     }
 
-    /// Without threads: closes the group that waits to be written, as the writer thread does when it takes it, so that later
-    /// entries go into the next group.
+    /// Without threads: closes the group that waits to be written, as the writer thread does when it takes it, so that
+    /// later entries go into the next group.
     pub fn drive_seal(&mut self) {
         let mut state = self.core.lock();
         if state.closed.is_empty() && std::mem::take(&mut state.kicked) {
@@ -188,7 +190,8 @@ impl Log {
         }
     }
 
-    /// Without threads: prepares and frees segments, as a thread for background work may that is faster than the writer.
+    /// Without threads: prepares and frees segments, as a thread for background work may that is faster than the
+    /// writer.
     pub fn drive_maintenance(&mut self) {
         while self.core.lock().failed.is_none() && self.maintain() {}
     }
@@ -207,8 +210,8 @@ impl Log {
         }
     }
 
-    /// Position behind the last record. A reply that is computed now depends on nothing behind it, so it may leave when the log is
-    /// durable up to here.
+    /// Position behind the last record. A reply that is computed now depends on nothing behind it, so it may leave when
+    /// the log is durable up to here.
     pub fn end(&self) -> LogPosition {
         LogPosition(self.core.lock().end())
     }
@@ -225,14 +228,14 @@ impl Log {
 
     /// The level of space, to be checked before new data is accepted. What is in flight is counted.
     ///
-    /// Waits only if the second half of the last segment was reached before it is known whether there will be another, which
-    /// is rare and takes milliseconds.
+    /// Waits only if the second half of the last segment was reached before it is known whether there will be another,
+    /// which is rare and takes milliseconds.
     pub fn space(&self) -> SpaceLevel {
         self.space_for(0)
     }
 
-    /// As [`Log::space`], when `bytes` more will be appended: unless the level is [`SpaceLevel::Full`], the half segment that is
-    /// kept for small records is still there afterwards.
+    /// As [`Log::space`], when `bytes` more will be appended: unless the level is [`SpaceLevel::Full`], the half
+    /// segment that is kept for small records is still there afterwards.
     pub fn space_for(&self, bytes: u64) -> SpaceLevel {
         let mut state = self.core.lock();
         loop {
@@ -283,8 +286,8 @@ impl Log {
         self.core.store.segments()
     }
 
-    /// Frees segments that nothing refers to any more, once all that was appended so far is durable. Segments that a kept snapshot is
-    /// replayed from, and later ones, stay. Returns the numbers of those that will be freed.
+    /// Frees segments that nothing refers to any more, once all that was appended so far is durable. Segments that a
+    /// kept snapshot is replayed from, and later ones, stay. Returns the numbers of those that will be freed.
     pub fn free_segments(&self, numbers: &[u64]) -> Vec<u64> {
         let store = &self.core.store;
         let state = self.core.lock();
@@ -341,8 +344,8 @@ impl Log {
         result
     }
 
-    /// Begins an empty group if none is open, so that [`Log::end`] moves although nothing is appended: a snapshot of the same
-    /// state then has a position of its own. False if there is no space for the group.
+    /// Begins an empty group if none is open, so that [`Log::end`] moves although nothing is appended: a snapshot of
+    /// the same state then has a position of its own. False if there is no space for the group.
     pub fn mark(&self) -> bool {
         let core = &self.core;
         let mut state = core.lock();

@@ -1,7 +1,7 @@
 //! The inside of the log: what the host, the writer, the background work and readers share.
 //!
-//! `log_core/state.rs` holds what changes under the lock, `writer.rs` seals groups and hands them to the store, `in_flight.rs` orders
-//! what the store has finished, `maintenance.rs` does the background work.
+//! `log_core/state.rs` holds what changes under the lock, `writer.rs` seals groups and hands them to the store,
+//! `in_flight.rs` orders what the store has finished, `maintenance.rs` does the background work.
 
 mod in_flight;
 mod maintenance;

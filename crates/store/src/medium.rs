@@ -1,5 +1,5 @@
-//! The operations of a medium: a flat folder of named files. Everything above uses only these, so that a medium with faults can
-//! stop the log between any two of them.
+//! The operations of a medium: a flat folder of named files. Everything above uses only these, so that a medium with
+//! faults can stop the log between any two of them.
 
 #[cfg(unix)]
 mod disk;
@@ -47,12 +47,13 @@ pub trait Medium: Send + Sync + 'static {
 
 /// A file of a medium. All methods work by offset, so that one handle serves many threads.
 ///
-/// After a crash every 512-byte sector has the state of some moment between the last [`MediumFile::sync`] and the crash.
+/// After a crash every 512-byte sector has the state of some moment between the last [`MediumFile::sync`] and the
+/// crash.
 pub trait MediumFile: Send + Sync {
     /// Reads into `buf` from `offset`; fewer bytes than asked for means that the file ends there.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Fills `buf` from `offset` if that needs no wait, and returns whether it did. If not, `buf` holds anything. A medium that
-    /// cannot know returns false.
+    /// Fills `buf` from `offset` if that needs no wait, and returns whether it did. If not, `buf` holds anything. A
+    /// medium that cannot know returns false.
     fn read_at_once(&self, _buf: &mut [u8], _offset: u64) -> bool {
         false
     }
@@ -62,10 +63,11 @@ pub trait MediumFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Bytes in the file.
     fn size(&self) -> io::Result<u64>;
-    /// Reserves space for `len` bytes from the start, so that writing them cannot fail for lack of space; the size stays.
+    /// Reserves space for `len` bytes from the start, so that writing them cannot fail for lack of space; the size
+    /// stays.
     fn allocate(&self, len: u64) -> io::Result<()>;
-    /// Gives back the space of `len` bytes from `offset` on, which read as zeros from now on; the size stays. A medium that cannot
-    /// do that does nothing.
+    /// Gives back the space of `len` bytes from `offset` on, which read as zeros from now on; the size stays. A medium
+    /// that cannot do that does nothing.
     fn punch(&self, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }

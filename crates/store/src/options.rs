@@ -18,7 +18,8 @@ pub enum Durability {
 pub struct Options {
     /// The shard whose log this is.
     pub shard: u16,
-    /// Bytes of a segment, a power of two from 64 KiB to 1 GiB. Fixed when the folder is made: later values are ignored.
+    /// Bytes of a segment, a power of two from 64 KiB to 1 GiB. Fixed when the folder is made: later values are
+    /// ignored.
     pub segment_size: u64,
     /// When an append counts as durable.
     pub durability: Durability,
@@ -52,8 +53,8 @@ impl Options {
     }
 }
 
-/// Functions that the log calls, from the writer thread or from [`crate::Log::drive`]. They must not block, and must not call the
-/// log.
+/// Functions that the log calls, from the writer thread or from [`crate::Log::drive`]. They must not block, and must
+/// not call the log.
 pub struct Callbacks {
     /// Every entry that ends at or before the position is durable.
     pub on_durable: Box<dyn Fn(LogPosition) + Send + Sync>,

@@ -1,8 +1,8 @@
-//! Ranges that are read before they are asked for. A reader that goes forward finds the next range in memory: the disk works while
-//! the response before it is being sent.
+//! Ranges that are read before they are asked for. A reader that goes forward finds the next range in memory: the disk
+//! works while the response before it is being sent.
 //!
 //! ```text
-//!   read a..b, then b..c: the reader goes forward ──▶ job c..d ──▶ thread (or the caller) reads it ──▶ found by the read of c..d
+//!   read a..b, then b..c: forward ──▶ job c..d ──▶ thread (or the caller) reads it ──▶ found by the read of c..d
 //! ```
 
 use crate::access_counts::AccessCounts;
@@ -19,7 +19,8 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes by which a buffer can be off a block without making copies slow. A read into such a buffer goes through the page cache.
+/// Bytes by which a buffer can be off a block without making copies slow. A read into such a buffer goes through the
+/// page cache.
 pub(crate) const SHIFT: usize = 64;
 /// The key of the log, whose ranges are positions. No run has this number.
 pub(crate) const LOG_KEY: u64 = u64::MAX;
@@ -54,8 +55,8 @@ impl ReadTarget {
         }
     }
 
-    /// Fills `buf` from `offset`; returns false if that fails. The reader that wants the bytes then reads them itself and gets the
-    /// error.
+    /// Fills `buf` from `offset`; returns false if that fails. The reader that wants the bytes then reads them itself
+    /// and gets the error.
     fn read(&self, buf: &mut [u8], offset: u64) -> bool {
         match self {
             ReadTarget::Log(store) => store.read(offset, buf, ReadMode::Blocking).is_ok(),
@@ -135,14 +136,16 @@ impl ReadAhead {
         }
     }
 
-    /// Notes a read, and has what follows read ahead if its reader goes forward: by the thread, or here if there is none.
+    /// Notes a read, and has what follows read ahead if its reader goes forward: by the thread, or here if there is
+    /// none.
     pub(crate) fn note_read(&self, source: ReadSource, range: &Range<u64>, pool: &Arc<Pool>) {
         if self.add_job(source, range) && !self.table().has_thread {
             self.read_next(pool);
         }
     }
 
-    /// Notes a read. If it begins where another one stopped, the range that follows becomes a job; returns whether it did.
+    /// Notes a read. If it begins where another one stopped, the range that follows becomes a job; returns whether it
+    /// did.
     fn add_job(&self, source: ReadSource, range: &Range<u64>) -> bool {
         let mut table = self.table();
         let (table, key) = (&mut *table, source.target.key());
@@ -178,8 +181,8 @@ impl ReadAhead {
         self.table().has_thread = true;
     }
 
-    /// The body of the thread: does the jobs until it is stopped. It pauses while the log's syncs are slow, since those who wait for
-    /// syncs come before readers that lag behind.
+    /// The body of the thread: does the jobs until it is stopped. It pauses while the log's syncs are slow, since those
+    /// who wait for syncs come before readers that lag behind.
     pub(crate) fn run(&self, pool: &Arc<Pool>, syncs: &Histogram) {
         let mut backoff = IoBackoff::new(syncs.view(), PAUSE);
         let mut last = Instant::now();

@@ -92,8 +92,8 @@ impl LogReader {
 
     /// The `len` bytes from `position` on, inside one entry. Blocks while the medium reads, if they are not in memory.
     ///
-    /// An error names the file: `NotFound` if the segment was freed, `UnexpectedEof` if it is shorter than the log. Bytes that
-    /// are not durable yet are refused with `WouldBlock`.
+    /// An error names the file: `NotFound` if the segment was freed, `UnexpectedEof` if it is shorter than the log.
+    /// Bytes that are not durable yet are refused with `WouldBlock`.
     pub fn read(&self, position: LogPosition, len: usize) -> io::Result<Bytes> {
         self.read_span(position, len, ReadMode::Blocking)
     }
@@ -109,7 +109,8 @@ impl LogReader {
         }
     }
 
-    /// The bytes of several ranges, each inside one entry, in their order. Ranges that lie near each other are read by one access.
+    /// The bytes of several ranges, each inside one entry, in their order. Ranges that lie near each other are read by
+    /// one access.
     ///
     /// Errors are those of [`LogReader::read`].
     pub fn read_all(&self, ranges: &[(LogPosition, usize)]) -> io::Result<Vec<Bytes>> {
@@ -139,9 +140,9 @@ impl LogReader {
         Ok(all)
     }
 
-    /// Gives the durable bytes from `from` up to `to`, which lie in one segment, to `show`: in pieces, each with the position of its
-    /// first byte. The pieces are read in order and in whole blocks, for work that goes through much of the log. Errors are those of [`LogReader::read`]; `show`
-    /// may end it with one of its own.
+    /// Gives the durable bytes from `from` up to `to`, which lie in one segment, to `show`: in pieces, each with the
+    /// position of its first byte. The pieces are read in order and in whole blocks, for work that goes through much of
+    /// the log. Errors are those of [`LogReader::read`]; `show` may end it with one of its own.
     pub fn scan(
         &self,
         from: LogPosition,
@@ -164,7 +165,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// Bytes that are not among the recent groups: a large read may find them read ahead, and has the next ones read ahead.
+    /// Bytes that are not among the recent groups: a large read may find them read ahead, and has the next ones read
+    /// ahead.
     fn read_stored(&self, position: u64, len: usize, mode: ReadMode) -> io::Result<Bytes> {
         let (store, ahead) = (&self.core.store, &self.core.read_ahead);
         if (len as u64) < ahead.large {

@@ -1,7 +1,7 @@
 //! A cache of recent groups, for readers at the end of the log.
 //!
-//! The memory of a group that was dropped counts as long as a reader holds bytes of it. Fewer groups are kept then, so that slow
-//! readers do not make the memory grow.
+//! The memory of a group that was dropped counts as long as a reader holds bytes of it. Fewer groups are kept then, so
+//! that slow readers do not make the memory grow.
 
 use crate::buffer::Buffer;
 use bytes::Bytes;
@@ -30,26 +30,26 @@ struct Group {
 }
 
 /// The memory of a group, counted until the last holder drops it.
-struct Counted<T> {
+struct AccountedBytes<T> {
     bytes: T,
     cost: usize,
     held: Arc<AtomicUsize>,
 }
 
-impl<T: AsRef<[u8]> + Send + 'static> Counted<T> {
+impl<T: AsRef<[u8]> + Send + 'static> AccountedBytes<T> {
     fn share(bytes: T, cost: usize, held: &Arc<AtomicUsize>) -> Bytes {
         held.fetch_add(cost, Relaxed);
-        Bytes::from_owner(Counted { bytes, cost, held: Arc::clone(held) })
+        Bytes::from_owner(AccountedBytes { bytes, cost, held: Arc::clone(held) })
     }
 }
 
-impl<T: AsRef<[u8]>> AsRef<[u8]> for Counted<T> {
+impl<T: AsRef<[u8]>> AsRef<[u8]> for AccountedBytes<T> {
     fn as_ref(&self) -> &[u8] {
         self.bytes.as_ref()
     }
 }
 
-impl<T> Drop for Counted<T> {
+impl<T> Drop for AccountedBytes<T> {
     fn drop(&mut self) {
         self.held.fetch_sub(self.cost, Relaxed);
     }
@@ -83,9 +83,9 @@ impl RecentGroups {
             return;
         }
         let bytes = if copies {
-            Counted::share(group.as_ref().to_vec(), cost, &self.held)
+            AccountedBytes::share(group.as_ref().to_vec(), cost, &self.held)
         } else {
-            Counted::share(group, cost, &self.held)
+            AccountedBytes::share(group, cost, &self.held)
         };
         recent.push_back(Group { position, bytes });
     }

@@ -7,8 +7,8 @@
 //!                              opening group of a new epoch ◀─ make durable again ◀─┘
 //! ```
 //! What was recovered is made durable again before anything is served: it may have been read from a cache that a power
-//! failure would empty. Everything behind the position that the last group itself calls durable, which is one group unless
-//! syncs are left to the system, is written once more with the same bytes and synced.
+//! failure would empty. Everything behind the position that the last group itself calls durable, which is one group
+//! unless syncs are left to the system, is written once more with the same bytes and synced.
 
 mod identity;
 mod scan;
@@ -98,8 +98,8 @@ pub struct TornGroup {
 }
 
 impl Log {
-    /// Opens the log on `medium`, makes it if the medium is empty, and gives every record to `replay`, rows of the snapshot
-    /// first. After an error the state that `replay` built is worthless.
+    /// Opens the log on `medium`, makes it if the medium is empty, and gives every record to `replay`, rows of the
+    /// snapshot first. After an error the state that `replay` built is worthless.
     pub fn open(
         medium: Arc<dyn Medium>,
         options: Options,
@@ -181,8 +181,8 @@ pub(crate) fn look(
     recover(medium, identity, listing, false, replay).map(|recovery| recovery.recovery)
 }
 
-/// Reads the newest whole snapshot and the log behind it, past what is damaged. Gives everything that can be read to `see`, in the
-/// order of the log. Changes nothing.
+/// Reads the newest whole snapshot and the log behind it, past what is damaged. Gives everything that can be read to
+/// `see`, in the order of the log. Changes nothing.
 pub(crate) fn replay_past(
     medium: Arc<dyn Medium>,
     identity: Identity,

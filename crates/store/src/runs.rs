@@ -1,5 +1,5 @@
-//! Runs: immutable files of rewritten batches, written by one job at a time, read by any thread, and removed when the record that
-//! lets them go is durable.
+//! Runs: immutable files of rewritten batches, written by one job at a time, read by any thread, and removed when the
+//! record that lets them go is durable.
 //!
 //! ```text
 //!   writer(number) ──▶ finish: durable, published ──▶ a record refers to it ──▶ read, scan
@@ -85,7 +85,8 @@ impl Runs {
 
     /// Reads whole batches of a part. Blocks while the medium reads.
     ///
-    /// The heads of the batches are checked against the directory. The checksums of the batches are not: the client checks them.
+    /// The heads of the batches are checked against the directory. The checksums of the batches are not: the client
+    /// checks them.
     pub fn read(&self, part: &RunPart, wanted: ReadRange) -> Result<PartSlice, RunError> {
         self.read_with(part, wanted, ReadMode::Blocking)
     }
@@ -140,20 +141,20 @@ impl Runs {
         self.free_later(numbers.iter().map(|number| FreeTarget::Run(*number)).collect());
     }
 
-    /// Gives back the space of a range of run `number` that nothing refers to any more, once all that was appended so far is
-    /// durable. On a medium that cannot do that, the space is freed with the run.
+    /// Gives back the space of a range of run `number` that nothing refers to any more, once all that was appended so
+    /// far is durable. On a medium that cannot do that, the space is freed with the run.
     pub fn punch(&self, number: u64, range: Range<u64>) {
         self.free_later(vec![FreeTarget::RunRange(number, range)]);
     }
 
-    /// The bytes of a part in its run, directory included if it has pages of its own: what [`Runs::punch`] can give back when the
-    /// part is let go.
+    /// The bytes of a part in its run, directory included if it has pages of its own: what [`Runs::punch`] can give
+    /// back when the part is released.
     pub fn extent(part: &RunPart) -> Range<u64> {
         part::extent(part)
     }
 
-    /// Checks after a replay that all runs exist to which the state refers, and removes all others. Returns the numbers of the
-    /// removed ones.
+    /// Checks after a replay that all runs exist to which the state refers, and removes all others. Returns the numbers
+    /// of the removed ones.
     pub fn settle(&self, referenced: &BTreeSet<u64>) -> Result<Vec<u64>, OpenError> {
         let found: BTreeSet<u64> = self.list().into_iter().collect();
         if let Some(missing) = referenced.difference(&found).next() {

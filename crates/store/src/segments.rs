@@ -4,16 +4,17 @@
 //!   segment n                                                        segment n + 1
 //!   │ header │ group │ group │ group │ zeros   │ allocated         │ │ header │ allocated …        │
 //!                            ▲       ▲         ▲                   ▲
-//!                            │       │         │                   └ a group that does not fit begins in the next segment
+//!                            │       │         │                   └ what does not fit begins the next segment
 //!                            │       │         └ end of what was filled with zeros: a sync there changes no metadata
 //!                            │       └ the writer
 //!                            └ everything before is durable
 //! ```
-//! One group is in flight: one write, one sync. Recovery needs that: a group says up to where the log was durable when it was
-//! written, and a later group that calls a damaged place durable proves damage (see [`ottla_layout::recover`]).
+//! One group is in flight: one write, one sync. Recovery needs that: a group says up to where the log was durable when
+//! it was written, and a later group that calls a damaged place durable proves damage (see [`ottla_layout::recover`]).
 //!
-//! Space is reserved before a group is accepted: [`GroupStore::maintain`] prepares the next segment, with room allocated for all
-//! of it, while the log is in the current one. So a full medium is met where nothing was promised yet, and not by the writer.
+//! Space is reserved before a group is accepted: [`GroupStore::maintain`] prepares the next segment, with room
+//! allocated for all of it, while the log is in the current one. So a full medium is met where nothing was promised
+//! yet, and not by the writer.
 
 mod files;
 mod reserve;
@@ -120,7 +121,8 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Waits until a range that is about to be written is not being filled with zeros, and keeps zeros out of it from now on.
+    /// Waits until a range that is about to be written is not being filled with zeros, and keeps zeros out of it from
+    /// now on.
     fn begin_write(&self, range: Range<u64>) {
         let mut preparation = self.preparation();
         while preparation
@@ -173,7 +175,8 @@ impl SegmentStore {
             }
             ReadMode::Blocking | ReadMode::NonBlocking => {}
         }
-        // The file of a freed segment may be in use for another segment: the bytes count only if the segment is still in use.
+        // The file of a freed segment may be in use for another segment: the bytes count only if the segment is still
+        // in use.
         match self.files.is_live(number) {
             true => Ok(()),
             false => Err(io::Error::new(io::ErrorKind::NotFound, "the segment was freed")),
@@ -259,7 +262,8 @@ impl GroupStore for SegmentStore {
 
     fn space(&self, end: u64, bytes: u64) -> SpaceForecast {
         let geometry = self.geometry();
-        // An entry that does not fit into the rest of a segment begins in the next one: the rest is lost, less than the entry.
+        // An entry that does not fit into the rest of a segment begins in the next one: the rest is lost, less than the
+        // entry.
         let needed = (geometry.segment_size() / 2).saturating_add(bytes.saturating_mul(2));
         let preparation = self.preparation();
         let half_used = geometry.end_of(preparation.prepared) - end < needed;

@@ -1,4 +1,5 @@
-//! Snapshots of the state: written piece by piece while the log continues, read back before they are published. Two are kept.
+//! Snapshots of the state: written piece by piece while the log continues, read back before they are published. Two are
+//! kept.
 //!
 //! ```text
 //!   begin(position) ──▶ piece(position) … ──▶ finish: wait until durable, seal, read back, publish, delete old ones
@@ -43,8 +44,8 @@ impl Snapshotter {
         Snapshotter { core }
     }
 
-    /// Begins a snapshot that is replayed from `position`: [`crate::Log::end`] at the time when its first piece is taken from
-    /// the state. An error, now or later, leaves the older snapshots as they are.
+    /// Begins a snapshot that is replayed from `position`: [`crate::Log::end`] at the time when its first piece is
+    /// taken from the state. An error, now or later, leaves the older snapshots as they are.
     pub fn begin(&self, position: LogPosition) -> Result<SnapshotWriter, SnapshotFailure> {
         if let Some(failure) = &self.core.lock().failed {
             return Err(SnapshotFailure::Ended(failure.clone()));
@@ -166,8 +167,8 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Ends the snapshot: waits until the log is durable up to the last piece, makes the snapshot durable, reads it back, and
-    /// publishes it. A log without threads must be driven there first: until then this fails with
+    /// Ends the snapshot: waits until the log is durable up to the last piece, makes the snapshot durable, reads it
+    /// back, and publishes it. A log without threads must be driven there first: until then this fails with
     /// [`SnapshotFailure::NotDurable`], and the call can be repeated. Returns the size in bytes.
     pub fn finish(&mut self) -> Result<u64, SnapshotFailure> {
         self.snapshotter.wait_until_durable(self.last)?;

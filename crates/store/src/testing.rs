@@ -1,5 +1,5 @@
-//! A medium with faults, for tests: it keeps written and synced bytes apart, and can crash, fail, fill up and be damaged at any
-//! step. All random choices follow from a seed.
+//! A medium with faults, for tests: it keeps written and synced bytes apart, and can crash, fail, fill up and be
+//! damaged at any step. All random choices follow from a seed.
 
 mod fault_points;
 
@@ -22,14 +22,15 @@ const BLOCK: usize = 4096;
 pub enum Fault {
     /// The machine loses power. A write at that step may have got through in part.
     Crash,
-    /// The call fails with an I/O error. After a failed sync the written bytes may be lost although later syncs succeed.
+    /// The call fails with an I/O error. After a failed sync the written bytes may be lost although later syncs
+    /// succeed.
     Error,
     /// The call fails for lack of space.
     NoSpace,
 }
 
-/// A medium with faults. Clones share the world; after [`FaultMedium::restart`] or [`FaultMedium::crash`] only the returned
-/// one works, as for a new process.
+/// A medium with faults. Clones share the world; after [`FaultMedium::restart`] or [`FaultMedium::crash`] only the
+/// returned one works, as for a new process.
 #[derive(Clone, Debug)]
 pub struct FaultMedium {
     world: Arc<Mutex<World>>,

@@ -139,7 +139,7 @@ pub enum TapError {
 #[derive(Debug)]
 pub struct Tap {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<TapState>,
 }
 
 impl Tap {
@@ -156,7 +156,7 @@ impl Tap {
         let listener = TcpListener::bind((at.0.as_str(), at.1)).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let (events, receiver) = mpsc::channel(QUEUED_EVENTS);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TapState {
             ports: BrokerPorts::new(address, broker.clone()).await,
             events,
             budget: Budget::default(),
@@ -181,7 +181,7 @@ impl Drop for Tap {
 
 /// State that all connections share.
 #[derive(Debug)]
-struct Shared {
+struct TapState {
     ports: BrokerPorts,
     events: mpsc::Sender<Event>,
     budget: Budget,
@@ -190,7 +190,7 @@ struct Shared {
     tasks: Mutex<JoinSet<()>>,
 }
 
-impl Shared {
+impl TapState {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
@@ -207,7 +207,7 @@ impl Shared {
     }
 
     /// Opens the port of a broker and serves it.
-    async fn open(self: &Arc<Shared>, broker: BrokerAddress) {
+    async fn open(self: &Arc<TapState>, broker: BrokerAddress) {
         match self.ports.open(&broker).await {
             Ok(None) => {}
             Ok(Some(listener)) => {
@@ -235,7 +235,7 @@ fn host_and_port((host, port): &BrokerAddress) -> String {
 /// Boxed, because the future of a connection can open a port, and the future of a port contains those of its
 /// connections.
 fn boxed_accept(
-    shared: Arc<Shared>,
+    shared: Arc<TapState>,
     listener: TcpListener,
     broker: BrokerAddress,
 ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -243,7 +243,7 @@ fn boxed_accept(
 }
 
 /// Accepts connections for one broker.
-async fn accept(shared: Arc<Shared>, listener: TcpListener, broker: BrokerAddress) {
+async fn accept(shared: Arc<TapState>, listener: TcpListener, broker: BrokerAddress) {
     loop {
         match listener.accept().await {
             Ok((client, _)) => shared.spawn(serve_connection(shared.clone(), client, broker.clone())),
@@ -256,7 +256,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, broker: BrokerAddres
 }
 
 /// Relays one connection from its beginning to its end.
-async fn serve_connection(shared: Arc<Shared>, client: TcpStream, broker: BrokerAddress) {
+async fn serve_connection(shared: Arc<TapState>, client: TcpStream, broker: BrokerAddress) {
     let connection = shared.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let (Ok(peer), Ok(local)) = (client.peer_addr(), client.local_addr()) else { return };
     let name = host_and_port(&broker);

@@ -3,7 +3,7 @@
 use crate::frames::{FrameReader, KeptFrame, MAX_KEPT, StreamItem};
 use crate::pending::{self, PendingRequest, PendingRequests, is_answered};
 use crate::rewrite::{RewriteError, names_brokers, rewrite};
-use crate::{Event, Head, RelayedFrame, Shared, mask};
+use crate::{Event, Head, RelayedFrame, TapState, mask};
 use bytes::Bytes;
 use ottla_wire::frame::Frame;
 use ottla_wire::{ApiKey, ErrorCode};
@@ -28,7 +28,7 @@ pub(crate) struct Relay {
     connection: u64,
     /// The address of the tap that the client connected to.
     ip: IpAddr,
-    shared: Arc<Shared>,
+    shared: Arc<TapState>,
 }
 
 type Reader = FrameReader<OwnedReadHalf>;
@@ -50,7 +50,7 @@ struct FrameFacts {
 }
 
 impl Relay {
-    pub(crate) fn new(connection: u64, ip: IpAddr, shared: Arc<Shared>) -> Relay {
+    pub(crate) fn new(connection: u64, ip: IpAddr, shared: Arc<TapState>) -> Relay {
         Relay { connection, ip, shared }
     }
 

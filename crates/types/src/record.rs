@@ -1,7 +1,7 @@
 //! The vocabulary of the log: every durable effect, as plain data.
 //!
-//! A record holds a decision, not the request that led to it, so replay applies records and judges nothing.
-//! `core` makes and applies them, `layout` encodes them. A snapshot is a list of these records that rebuilds the state; the
+//! A record holds a decision, not the request that led to it, so replay applies records and judges nothing. `core`
+//! makes and applies them, `layout` encodes them. A snapshot is a list of these records that rebuilds the state; the
 //! kinds named `…Restored` occur only there.
 //!
 //! Each state machine has its own enum of records, in a file of its own. [`LogRecord`] joins them.

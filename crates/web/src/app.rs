@@ -17,13 +17,15 @@ pub struct App {
     pub(crate) address: SocketAddr,
     /// Host names that a request may use besides IP addresses and localhost; lower case.
     pub(crate) names: Vec<String>,
-    /// Part of every form that changes something. Other sites cannot read it, so only this server's pages can send such a form.
+    /// Part of every form that changes something. Other sites cannot read it, so only this server's pages can send such
+    /// a form.
     pub(crate) token: String,
 }
 
 impl App {
-    /// The state of a server. `failure` holds a message once the broker's log has failed. `address` is where HTTP listens.
-    /// `names` are host names that a request may use besides IP addresses, localhost and the broker's advertised name.
+    /// The state of a server. `failure` holds a message once the broker's log has failed. `address` is where HTTP
+    /// listens. `names` are host names that a request may use besides IP addresses, localhost and the broker's
+    /// advertised name.
     ///
     /// # Errors
     /// The operating system gives no random bytes.

@@ -1,6 +1,7 @@
 //! How pages escape text: as HTML, and characters that change the direction of text are written out.
 //!
-//! Values of form fields must stay as they are, because they are sent back: templates write those as `value|escape("xml")`.
+//! Values of form fields must stay as they are, because they are sent back: templates write those as
+//! `value|escape("xml")`.
 
 use askama::filters::{Escaper, Html};
 use ottla_wire::explain::is_bidi_control;

@@ -72,7 +72,8 @@ pub(crate) fn span(millis: impl Borrow<i64>) -> String {
     }
 }
 
-/// Milliseconds since 1970 as date and time in UTC: `2026-11-30 05:20:09.123`; as a number outside the years 1970 to 9999.
+/// Milliseconds since 1970 as date and time in UTC: `2026-11-30 05:20:09.123`; as a number outside the years 1970 to
+/// 9999.
 pub(crate) fn moment(millis: impl Borrow<i64>) -> String {
     const LAST: i64 = 253_402_300_799_999;
     let millis = *millis.borrow();
@@ -85,7 +86,8 @@ pub(crate) fn moment(millis: impl Borrow<i64>) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}", rest % 1000)
 }
 
-/// Year, month and day of a number of days since 1970-01-01. Years are counted from March, so that the leap day is their last.
+/// Year, month and day of a number of days since 1970-01-01. Years are counted from March, so that the leap day is
+/// their last.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);

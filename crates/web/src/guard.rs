@@ -1,8 +1,9 @@
 //! The checks before every route: the host name of the request, and the security headers of the response.
 //!
-//! Another site can point a host name of its own at this address (DNS rebinding) and then read every response as its own. So a
-//! request must name the broker by an IP address, by localhost or by a configured name. Forms that change something carry a
-//! token that other sites cannot read, and are refused if the browser says that another site sent them.
+//! Another site can point a host name of its own at this address (DNS rebinding) and then read every response as its
+//! own. So a request must name the broker by an IP address, by localhost or by a configured name. Forms that change
+//! something carry a token that other sites cannot read, and are refused if the browser says that another site sent
+//! them.
 
 use crate::App;
 use crate::error::HttpError;

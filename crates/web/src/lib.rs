@@ -1,10 +1,10 @@
-//! The HTTP side of the broker: metrics, health, JSON, and the pages.
-//! It must not know how state is decided or kept. One module, `shard`, reads the state machine's views and copies them into
-//! rows; every other module knows only those rows, the broker's metrics and the trace.
+//! The HTTP side of the broker: metrics, health, JSON, and the pages. It must not know how state is decided or kept.
+//! One module, `shard`, reads the state machine's views and copies them into rows; every other module knows only those
+//! rows, the broker's metrics and the trace.
 //!
-//! One rule for JSON: what a page at `/path?query` shows is at `/api/v1/path?query` as JSON. To add a page, write its file under
-//! `pages/`: a struct that is an askama template and serializes, and a function from [`request::PageRequest`] to it; then add
-//! its line to [`routes`].
+//! One rule for JSON: what a page at `/path?query` shows is at `/api/v1/path?query` as JSON. To add a page, write its
+//! file under `pages/`: a struct that is an askama template and serializes, and a function from
+//! [`request::PageRequest`] to it; then add its line to [`routes`].
 #![forbid(unsafe_code)]
 
 mod app;

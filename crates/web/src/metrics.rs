@@ -1,7 +1,8 @@
 //! `/metrics`: the broker's figures in Prometheus' text format.
 //!
-//! Figures of Ottla itself are named `ottla_…`. Offsets and lag have the names of the usual Kafka exporter (`kafka_…`), so that
-//! existing dashboards show this broker too. The number of series is bounded by [`crate::shard::figures::MAX_SERIES`].
+//! Figures of Ottla itself are named `ottla_…`. Offsets and lag have the names of the usual Kafka exporter (`kafka_…`),
+//! so that existing dashboards show this broker too. The number of series is bounded by
+//! [`crate::shard::figures::MAX_SERIES`].
 
 mod broker;
 mod topics_and_groups;

@@ -1,5 +1,5 @@
-//! The protocol reference: a page for each API and version, the error codes, and the paste box. `ottla site` writes it to a
-//! folder; the broker serves it at `/reference/`.
+//! The protocol reference: a page for each API and version, the error codes, and the paste box. `ottla site` writes it
+//! to a folder; the broker serves it at `/reference/`.
 //!
 //! Every link is relative, so the same pages work from a folder, from any web server, and at the broker.
 

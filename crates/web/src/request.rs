@@ -88,8 +88,8 @@ impl FromRequestParts<Arc<App>> for PageRequest {
     }
 }
 
-/// Adds the two routes of a page: `make` builds one value, which is rendered as HTML at `path` and written as JSON below
-/// [`JSON`].
+/// Adds the two routes of a page: `make` builds one value, which is rendered as HTML at `path` and written as JSON
+/// below [`JSON`].
 pub(crate) fn page<T, F>(router: Router<Arc<App>>, path: &str, make: fn(PageRequest) -> F) -> Router<Arc<App>>
 where
     T: Template + Serialize + 'static,

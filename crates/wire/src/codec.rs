@@ -295,7 +295,8 @@ fn decompress_zstd(packed: &[u8], cap: usize) -> Result<Vec<u8>, CodecError> {
     read_limited(Compression::Zstd, from, cap)
 }
 
-/// The first bytes of a snappy stream as Java clients write it; two version numbers follow, then blocks with their sizes.
+/// The first bytes of a snappy stream as Java clients write it; two version numbers follow, then blocks with their
+/// sizes.
 const XERIAL: [u8; 8] = *b"\x82SNAPPY\0";
 const XERIAL_HEADER: usize = 16;
 const XERIAL_BLOCK: usize = 32 * 1024;

@@ -116,8 +116,8 @@ impl DecodeError {
         self.0.at.1
     }
 
-    /// The byte at which the value starts. Readers made by [`crate::frame`] count from the size prefix, others from the start
-    /// of their buffer.
+    /// The byte at which the value starts. Readers made by [`crate::frame`] count from the size prefix, others from the
+    /// start of their buffer.
     pub fn offset(&self) -> usize {
         self.0.offset
     }

@@ -1,8 +1,8 @@
 //! Kafka's wire protocol: bytes to messages and back.
 //! It must not know sockets, brokers, topics or logs: it turns bytes into values and values into bytes, nothing else.
 //!
-//! - [`messages`]: a plain struct per message, generated from `schemas/`, with [`Message::decode`] and [`Message::encode`]
-//!   for every valid version; [`tables`] describes the same messages as data.
+//! - [`messages`]: a plain struct per message, generated from `schemas/`, with [`Message::decode`] and
+//!   [`Message::encode`] for every valid version; [`tables`] describes the same messages as data.
 //! - [`frame`]: the size and the header in front of a message on a connection.
 //! - [`batch`]: record batches and their records; [`codec`]: their compression.
 //! - [`Reader`] and [`Writer`]: read and write single values. Values that are read share the frame's buffer. A length

@@ -52,8 +52,8 @@ pub trait Message: Sized + Default {
         Ok(w.into_bytes())
     }
 
-    /// Reads a message with its version in front. A version above the highest known one is read as that one, because later
-    /// versions only add fields at the end.
+    /// Reads a message with its version in front. A version above the highest known one is read as that one, because
+    /// later versions only add fields at the end.
     ///
     /// # Errors
     /// As [`Message::decode`].

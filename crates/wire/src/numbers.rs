@@ -15,7 +15,8 @@ pub trait Number: Copy + fmt::Debug + PartialEq {
     fn put(self, out: &mut Vec<u8>);
 }
 
-/// Invokes `$apply!` with the numbers of the protocol: name of the reading and writing methods, Rust type, documentation.
+/// Invokes `$apply!` with the numbers of the protocol: name of the reading and writing methods, Rust type,
+/// documentation.
 macro_rules! for_each_number {
     ($apply:ident) => {
         $apply! {

@@ -3,8 +3,8 @@
 use crate::{ApiKey, Uuid, Versions};
 use std::fmt;
 
-/// The tables of a set of APIs and messages: those that the broker serves with ([`TableSet::built_in`]), or those of other
-/// schemas.
+/// The tables of a set of APIs and messages: those that the broker serves with ([`TableSet::built_in`]), or those of
+/// other schemas.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSet {
     apis: &'static [ApiInfo],
@@ -80,8 +80,8 @@ impl ApiInfo {
         Versions::new(min, if self.latest_version_unstable { max - 1 } else { max })
     }
 
-    /// The version of the header in front of its request: 2 for flexible versions, else 1; 0 for ControlledShutdown version 0
-    /// alone. A version above the known ones counts as flexible if the highest known one is.
+    /// The version of the header in front of its request: 2 for flexible versions, else 1; 0 for ControlledShutdown
+    /// version 0 alone. A version above the known ones counts as flexible if the highest known one is.
     pub fn request_header_version(&self, version: i16) -> i16 {
         const CONTROLLED_SHUTDOWN: ApiKey = ApiKey(7);
         if self.key == CONTROLLED_SHUTDOWN && version == 0 {

@@ -114,7 +114,7 @@ fn prepare(options: &Options, shapes: &[Shape]) -> Result<(), String> {
     if options.no_build {
         return Ok(());
     }
-    e2e::build_ottla()?;
+    e2e::broker::build_ottla()?;
     process::run(&process::root(), &["cargo", "build", "--release", "-p", "ottla-bench"])?;
     Ok(())
 }

@@ -64,7 +64,7 @@ impl Peer {
 
 /// Builds and fetches what is measured.
 pub(super) fn prepare() -> Result<(), String> {
-    e2e::build_ottla()?;
+    e2e::broker::build_ottla()?;
     kafka::fetch()?;
     build_kfake()
 }

@@ -30,7 +30,7 @@ struct Sample {
 pub(super) fn run(options: &Options) -> Result<(), String> {
     if options.own {
         if !options.no_build {
-            crate::e2e::build_ottla()?;
+            crate::e2e::broker::build_ottla()?;
         }
         let (starts, goals) = restart::run(options.runs)?;
         println!("{starts}\n{goals}");

@@ -2,8 +2,8 @@
 
 use super::wire::batch;
 use bytes::Bytes;
-use ottla_broker::host::{self, Driven, HostOptions, Snapshots};
-use ottla_broker::{Advertised, Context, ContextOptions, Randomness, StreamServer};
+use ottla_broker::host::{self, DrivenHost, HostOptions, Snapshots};
+use ottla_broker::{AdvertisedAddress, Context, ContextOptions, Randomness, StreamServer};
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
 use ottla_types::Millis;
@@ -46,7 +46,7 @@ pub(crate) fn run(name: &str, times: usize, most: usize) -> Result<(), String> {
         let driven = host::drive(Arc::new(MemoryMedium::new()), options, NOW).map_err(|e| e.to_string())?;
         let (host, reader) = (driven.host().clone(), driven.reader());
         let client = async move {
-            let advertised = Advertised { host: "broker".to_owned(), port: 9092 };
+            let advertised = AdvertisedAddress { host: "broker".to_owned(), port: 9092 };
             let options = ContextOptions {
                 randomness: Randomness::seeded(1),
                 ..ContextOptions::new(advertised, "memory")
@@ -70,7 +70,7 @@ pub(crate) fn run(name: &str, times: usize, most: usize) -> Result<(), String> {
 }
 
 /// Runs the broker whenever it has something to do.
-async fn turn(mut driven: Driven) {
+async fn turn(mut driven: DrivenHost) {
     let wake = Arc::clone(driven.wake());
     while driven.turn(NOW) {
         if driven.has_work() {

@@ -1,7 +1,9 @@
-//! The hot paths, for counting their instructions: `count CASE N` runs a case N times; `count` lists the cases and the most times each can run.
+//! The hot paths, for counting their instructions: `count CASE N` runs a case N times; `count` lists the cases and the
+//! most times each can run.
 //!
-//! Everything runs in one thread, with the log in memory and a fixed clock, so that the number of instructions depends only on the code.
-//! The requests of all N times are prepared whatever N is, so that two runs differ by the work alone. `cargo xtask count` counts.
+//! Everything runs in one thread, with the log in memory and a fixed clock, so that the number of instructions depends
+//! only on the code. The requests of all N times are prepared whatever N is, so that two runs differ by the work alone.
+//! `cargo xtask count` counts.
 
 mod broker;
 mod wire;

@@ -5,7 +5,7 @@ use super::partition_lookup;
 use super::subject::{self, Partition, Reason, TransactionalId};
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::Refused;
+use ottla_core::Rejection;
 use ottla_core::catalog::is_internal;
 use ottla_core::transactions::AddPartitionsToTxn;
 use ottla_core::transactions::{TransactionCheck, TransactionClaim, TransactionError};
@@ -102,7 +102,7 @@ async fn add(
         .of_transactional_id(&transaction.transactional_id)
         .submit(AddPartitionsToTxn { claim, partitions })
         .await?;
-    let judge = |(result, (topic, partition)): (Result<(), Refused<TransactionError>>, &(Text, i32))| {
+    let judge = |(result, (topic, partition)): (Result<(), Rejection<TransactionError>>, &(Text, i32))| {
         let Err(refusal) = result else { return ErrorCode::NONE };
         let code = code(refusal.error, version);
         let subject =

@@ -15,8 +15,8 @@ struct Feature {
     level: i16,
 }
 
-/// The features of the cluster. Clients use transaction version 2 if `transaction.version` is at level 2 (T-03). Tools take
-/// the version of Apache Kafka from `metadata.version`, whose level is 33 for 4.4.
+/// The features of the cluster. Clients use transaction version 2 if `transaction.version` is at level 2 (T-03). Tools
+/// take the version of Apache Kafka from `metadata.version`, whose level is 33 for 4.4.
 const FEATURES: &[Feature] = &[
     Feature { name: "metadata.version", supported: (7, 33), level: 33 },
     Feature { name: "transaction.version", supported: (0, 2), level: 2 },

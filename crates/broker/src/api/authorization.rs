@@ -4,15 +4,16 @@ use crate::authorizer::{Operation, Resource, ResourceType};
 use std::fmt;
 
 /// Takes the resources that a request names, one by one.
-pub(super) type Found<'a> = &'a mut dyn FnMut(Resource<'_>);
+pub(super) type ResourceVisitor<'a> = &'a mut dyn FnMut(Resource<'_>);
 
 /// A check before a request is answered. An API has a list of them, which must all pass.
 pub(crate) enum Check<R: 'static> {
     /// The operation on the cluster.
     Cluster(Operation),
     /// The operation on each resource that the function finds in a request of this version.
-    Named(Operation, fn(&R, i16, Found<'_>)),
-    /// The operation on resources that are known only while the request is answered, such as all topics. The API checks it itself.
+    Named(Operation, fn(&R, i16, ResourceVisitor<'_>)),
+    /// The operation on resources that are known only while the request is answered, such as all topics. The API checks
+    /// it itself.
     #[expect(dead_code, reason = "documents the API; the API itself makes the check")]
     Later(Operation, ResourceType),
     /// All checks of at least one of these lists.
@@ -23,17 +24,17 @@ pub(crate) enum Check<R: 'static> {
 
 /// A request that names topics.
 pub(super) trait NamesTopics {
-    fn topics(&self, version: i16, found: Found<'_>);
+    fn topics(&self, version: i16, found: ResourceVisitor<'_>);
 }
 
 /// A request that names groups.
 pub(super) trait NamesGroups {
-    fn groups(&self, version: i16, found: Found<'_>);
+    fn groups(&self, version: i16, found: ResourceVisitor<'_>);
 }
 
 /// A request that names transactional ids.
 pub(super) trait NamesTransactionalIds {
-    fn transactional_ids(&self, version: i16, found: Found<'_>);
+    fn transactional_ids(&self, version: i16, found: ResourceVisitor<'_>);
 }
 
 /// The first check that failed.

@@ -3,7 +3,7 @@
 use super::group_member::fencing_code;
 use super::subject::{In, Partition};
 use crate::context::Context;
-use ottla_core::Refused;
+use ottla_core::Rejection;
 use ottla_core::offsets::{NewOffset, OffsetError};
 use ottla_core::transactions::TransactionError;
 use ottla_types::Offset;
@@ -25,12 +25,12 @@ pub(super) fn new_offset(
 pub(super) struct TopicResults<'a> {
     pub(super) name: &'a Text,
     pub(super) id: Uuid,
-    pub(super) results: Vec<Result<(), Refused<OffsetError>>>,
+    pub(super) results: Vec<Result<(), Rejection<OffsetError>>>,
 }
 
 impl TopicResults<'_> {
-    /// The error codes of the partitions, in their order. Notes each refusal as one of `owner`'s, which is a group member or a
-    /// transactional id.
+    /// The error codes of the partitions, in their order. Notes each refusal as one of `owner`'s, which is a group
+    /// member or a transactional id.
     pub(super) fn codes(
         self,
         ctx: &Context,

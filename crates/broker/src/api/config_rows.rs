@@ -123,8 +123,8 @@ impl Layers {
         rows
     }
 
-    /// What gives a broker key its value, and what would if that were not set. A key with a coarser unit follows. As Kafka does,
-    /// only what begins with the key itself is shown: a coarser key alone is not.
+    /// What gives a broker key its value, and what would if that were not set. A key with a coarser unit follows. As
+    /// Kafka does, only what begins with the key itself is shown: a coarser key alone is not.
     fn broker_synonyms(&self, name: &'static str, key_default: &'static str) -> Vec<Synonym> {
         let coarser = COARSER.iter().find(|(fine, _)| *fine == name).map_or(&[][..], |(_, coarser)| *coarser);
         let names: Vec<&'static str> =

@@ -1,5 +1,5 @@
-//! DescribeCluster 0-2: the only broker, which is the controller. A request for controllers (KIP-919) is MISMATCHED_ENDPOINT_TYPE.
-//! Left out: racks; no broker is ever fenced.
+//! DescribeCluster 0-2: the only broker, which is the controller. A request for controllers (KIP-919) is
+//! MISMATCHED_ENDPOINT_TYPE. Left out: racks; no broker is ever fenced.
 
 use crate::authorizer::Resource;
 use crate::context::Context;

@@ -1,6 +1,6 @@
-//! DescribeConfigs 1-4: configuration of topics (resource type 2) and of the broker (4).
-//! Configuration that was set while the broker runs is shown under the broker's id and, as the cluster's default, under an empty
-//! name. Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
+//! DescribeConfigs 1-4: configuration of topics (resource type 2) and of the broker (4). Configuration that was set
+//! while the broker runs is shown under the broker's id and, as the cluster's default, under an empty name. Left out:
+//! loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
 use super::config_rows::{BROKER, Layers, Row, Source, Synonym, TOPIC};
 use super::{AnswerError, topic_error};
@@ -95,7 +95,7 @@ fn fixed_rows(ctx: &Context) -> Vec<Row> {
     let (list, id) = (Kind::List(&[]), Kind::Int(0, i32::MAX));
     let listener = format!("PLAINTEXT://{}:{}", ctx.advertised().host, ctx.advertised().port);
     vec![
-        row("advertised.listeners", list, listener, "the address that clients are told to connect to"),
+        row("advertised.listeners", list, listener, "the address that clients connect to"),
         row("broker.id", id, ctx.node_id.to_string(), "another name of node.id"),
         row("log.dirs", list, ctx.data_folder.clone(), "the data folder"),
     ]

@@ -1,5 +1,5 @@
-//! DescribeGroups 0-6: groups with their members. A group that does not exist is Dead, and from version 6 on an error too.
-//! Left out: nothing.
+//! DescribeGroups 0-6: groups with their members. A group that does not exist is Dead, and from version 6 on an error
+//! too. Left out: nothing.
 
 use crate::authorizer::Resource;
 use crate::context::Context;

@@ -1,5 +1,5 @@
-//! DescribeQuorum 0-2: tools check the health of the cluster with it. There is no metadata quorum: the broker is shown as its only
-//! voter and leader, with offsets of 0.
+//! DescribeQuorum 0-2: tools check the health of the cluster with it. There is no metadata quorum: the broker is shown
+//! as its only voter and leader, with offsets of 0.
 
 use crate::context::Context;
 use crate::host::HostGone;

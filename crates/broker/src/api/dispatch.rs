@@ -1,5 +1,5 @@
-//! Serves requests by the dispatch table: reads the header, finds the row, decodes the request, checks the authorization, answers,
-//! counts, and charges the response budget.
+//! Serves requests by the dispatch table: reads the header, finds the row, decodes the request, checks the
+//! authorization, answers, counts, and charges the response budget.
 
 use super::authorization::{self, Denied};
 use super::{APIS, Api, MuteUse, Order, Outcome, Repeat, api_versions};
@@ -44,8 +44,8 @@ impl ApiRow {
         self.key.info().map_or(Versions::NONE, |info| info.stable_versions())
     }
 
-    /// The versions that ApiVersions shows. Produce starts at 0 there (T-08), because older librdkafka turns compression off
-    /// otherwise.
+    /// The versions that ApiVersions shows. Produce starts at 0 there (T-08), because older librdkafka turns
+    /// compression off otherwise.
     pub(super) fn advertised(&self) -> Versions {
         let served = self.served();
         if self.key == ApiKey::PRODUCE { Versions::new(0, served.max) } else { served }
@@ -55,7 +55,8 @@ impl ApiRow {
 /// Numbers of APIs lie below this one.
 const KEYS: usize = 128;
 
-/// The position in [`APIS`] by the number of the API; past its end for an API that is not served. It is read several times a request.
+/// The position in [`APIS`] by the number of the API; past its end for an API that is not served. It is read several
+/// times a request.
 static ROWS: [u8; KEYS] = {
     let mut rows = [u8::MAX; KEYS];
     let mut position = 0;
@@ -99,7 +100,8 @@ async fn serve<A: Api>(request: A, call: Call) -> Reply {
     if mute.is_zero() { reply } else { Reply::Muted(Box::new(reply), mute) }
 }
 
-/// Makes the checks of the API's row. None fails yet; an authorizer that denies also needs the error response of each API.
+/// Makes the checks of the API's row. None fails yet; an authorizer that denies also needs the error response of each
+/// API.
 fn authorize<A: Api>(ctx: &Context, session: &Session, request: &A, version: i16) -> Result<(), Denied> {
     let mut allows =
         |operation: Operation, resource: &Resource<'_>| ctx.authorizer.allows(session, operation, resource);
@@ -251,8 +253,8 @@ impl Dispatch {
         Dispatch(context)
     }
 
-    /// Charges a response to the response budget. If it has to wait, the response of a request that may be repeated is dropped
-    /// and made again later, so that it takes no memory meanwhile.
+    /// Charges a response to the response budget. If it has to wait, the response of a request that may be repeated is
+    /// dropped and made again later, so that it takes no memory meanwhile.
     async fn charge(&self, reply: Reply, repeated: Option<(Arc<Session>, Bytes, usize)>) -> Reply {
         let Reply::Send(chunks, None) = reply else { return reply };
         let size = chunks.iter().map(|chunk| chunk.len() as u64).sum();

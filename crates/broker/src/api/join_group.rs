@@ -6,7 +6,7 @@ use super::group_member::{kept, new_member_id};
 use super::subject::Member;
 use crate::context::Context;
 use crate::session::Session;
-use ottla_core::groups::{JoinError, JoinGroup, JoinRefusal, Joined};
+use ottla_core::groups::{JoinError, JoinGroup, JoinRefusal, Membership};
 use ottla_types::Millis;
 use ottla_wire::messages::join_group_response::JoinGroupResponseMember;
 use ottla_wire::messages::{JoinGroupRequest, JoinGroupResponse};
@@ -49,7 +49,7 @@ pub(crate) async fn answer(
     }
 }
 
-fn joined_response(joined: Joined, version: i16) -> JoinGroupResponse {
+fn joined_response(joined: Membership, version: i16) -> JoinGroupResponse {
     let members = joined.members.into_iter().map(|member| JoinGroupResponseMember {
         member_id: member.member_id.into(),
         group_instance_id: member.instance_id.map(Text::from),

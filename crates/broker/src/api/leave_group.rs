@@ -1,5 +1,5 @@
-//! LeaveGroup 0-5: removes members at once; from version 3 on several in one request, and static members by their instance id.
-//! Left out: the reason (version 5) is not kept.
+//! LeaveGroup 0-5: removes members at once; from version 3 on several in one request, and static members by their
+//! instance id. Left out: the reason (version 5) is not kept.
 
 use super::AnswerError;
 use super::group_member::member_code;

@@ -1,5 +1,5 @@
-//! Metadata 0-13: the broker, and topics with their partitions. Creates topics that are named and missing, if configured.
-//! Left out: racks. There is one broker: it leads every partition and is the controller.
+//! Metadata 0-13: the broker, and topics with their partitions. Creates topics that are named and missing, if
+//! configured. Left out: racks. There is one broker: it leads every partition and is the controller.
 
 use super::{AnswerError, topic_error};
 use crate::authorizer::Resource;
@@ -68,8 +68,8 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-/// The topics of a request; none if the request is not legal in its version. Ids are for version 12 and later, and a topic needs
-/// a name or an id.
+/// The topics of a request; none if the request is not legal in its version. Ids are for version 12 and later, and a
+/// topic needs a name or an id.
 fn selection(request: &MetadataRequest, version: i16) -> Option<TopicSelection> {
     let Some(topics) = &request.topics else { return Some(TopicSelection::All) };
     if version == 0 && topics.is_empty() {

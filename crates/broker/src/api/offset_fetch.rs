@@ -7,7 +7,7 @@ use crate::host::HostGone;
 use crate::session::Session;
 use ottla_core::Shard;
 use ottla_core::catalog::TopicRef;
-use ottla_core::offsets::Fetched;
+use ottla_core::offsets::OffsetLookup;
 use ottla_types::TopicPartition;
 use ottla_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use ottla_wire::messages::offset_fetch_response::{
@@ -119,11 +119,11 @@ impl Query<'_> {
     }
 }
 
-fn row(index: i32, fetched: Fetched<'_>) -> OffsetFetchResponsePartitions {
+fn row(index: i32, fetched: OffsetLookup<'_>) -> OffsetFetchResponsePartitions {
     match fetched {
-        Fetched::None => without(index, ErrorCode::NONE),
-        Fetched::Unstable => without(index, ErrorCode::UNSTABLE_OFFSET_COMMIT),
-        Fetched::Offset(committed) => OffsetFetchResponsePartitions {
+        OffsetLookup::None => without(index, ErrorCode::NONE),
+        OffsetLookup::Unstable => without(index, ErrorCode::UNSTABLE_OFFSET_COMMIT),
+        OffsetLookup::Offset(committed) => OffsetFetchResponsePartitions {
             partition_index: index,
             committed_offset: committed.offset.0,
             committed_leader_epoch: committed.leader_epoch,

@@ -5,8 +5,8 @@ use crate::host::HostGone;
 use ottla_types::TopicPartition;
 use ottla_wire::Text;
 
-/// Looks up partitions, in their order. Waits until the log is durable if one does not exist, because its deletion may not be
-/// durable yet. For a partition that exists, the command that follows waits.
+/// Looks up partitions, in their order. Waits until the log is durable if one does not exist, because its deletion may
+/// not be durable yet. For a partition that exists, the command that follows waits.
 pub(super) async fn find(
     ctx: &Context,
     asked: Vec<(Text, i32)>,

@@ -1,6 +1,6 @@
-//! Produce 3-13: appends batches, one per partition; partitions succeed or fail independently (T-40 to T-73). Version 12 and later
-//! add partitions to the transaction, earlier ones only verify that they are in it. Version 13 names topics by id. `acks` 1 and -1
-//! mean the same: a response means that the batch is durable. Left out: nothing.
+//! Produce 3-13: appends batches, one per partition; partitions succeed or fail independently (T-40 to T-73). Version
+//! 12 and later add partitions to the transaction, earlier ones only verify that they are in it. Version 13 names
+//! topics by id. `acks` 1 and -1 mean the same: a response means that the batch is durable. Left out: nothing.
 //!
 //! The command is submitted at the first poll, so that requests that overlap on a connection keep their order.
 
@@ -12,9 +12,9 @@ use crate::context::{Context, to_topic_id};
 use crate::host::{BatchRule, LiveSettings, NoRoom, ProduceOutcome};
 use crate::session::Session;
 use check::{BatchRefusal, CheckedBatch, RecordSummary, SuspectRecords, TopicViolation};
-use ottla_core::Refused;
+use ottla_core::Rejection;
 use ottla_core::catalog::TopicRef;
-use ottla_core::partitions::{Appended, Produce, ProduceBatch, ProduceError};
+use ottla_core::partitions::{AppendResult, Produce, ProduceBatch, ProduceError};
 use ottla_core::transactions::TransactionCheck;
 use ottla_types::Millis;
 use ottla_wire::messages::produce_request::TopicProduceData;
@@ -73,7 +73,7 @@ async fn respond(
     });
     let mut responses = Vec::with_capacity(topics.len());
     for topic in topics {
-        let part = |(index, result): (i32, Result<Appended, BatchRefusal>)| match result {
+        let part = |(index, result): (i32, Result<AppendResult, BatchRefusal>)| match result {
             Ok(appended) => done(index, appended),
             Err(refusal) => {
                 ctx.refused(Partition(&topic.name, topic.topic_id, index), refusal.code, &refusal);
@@ -90,8 +90,8 @@ async fn respond(
     Ok(ProduceResponse { responses, throttle_time_ms: mute, ..Default::default() })
 }
 
-/// A topic of the request without its data. It is a copy, so that the frame is freed as soon as the batches are in the buffers of
-/// the log.
+/// A topic of the request without its data. It is a copy, so that the frame is freed as soon as the batches are in the
+/// buffers of the log.
 struct TopicHead {
     name: Text,
     topic_id: Uuid,
@@ -117,9 +117,9 @@ enum Slot {
 #[derive(Default)]
 struct SubmitOutcome {
     /// A result for each batch, in order.
-    results: Vec<Result<Appended, BatchRefusal>>,
+    results: Vec<Result<AppendResult, BatchRefusal>>,
     /// The refusal that also holds for the batches that a check refused (T-60).
-    of_request: Option<Refused<ProduceError>>,
+    of_request: Option<Rejection<ProduceError>>,
     /// For how many milliseconds the connection is muted.
     mute: i32,
 }
@@ -231,7 +231,7 @@ impl BatchChecks {
     }
 
     /// The refusal of the core with Kafka's error code (T-220).
-    fn explain(&self, refused: Refused<ProduceError>) -> BatchRefusal {
+    fn explain(&self, refused: Rejection<ProduceError>) -> BatchRefusal {
         BatchRefusal { reason: Some(Box::new(refused)), ..self.coded(refused.error) }
     }
 
@@ -281,7 +281,7 @@ impl BatchChecks {
     }
 }
 
-fn done(index: i32, appended: Appended) -> PartitionProduceResponse {
+fn done(index: i32, appended: AppendResult) -> PartitionProduceResponse {
     PartitionProduceResponse {
         index,
         base_offset: appended.base_offset.0,

@@ -1,6 +1,6 @@
 //! Where each request names its resources, for the checks of the dispatch table.
 
-use super::authorization::{Found, NamesGroups, NamesTopics, NamesTransactionalIds};
+use super::authorization::{NamesGroups, NamesTopics, NamesTransactionalIds, ResourceVisitor};
 use super::{config_rows, find_coordinator};
 use crate::authorizer::Resource;
 use ottla_wire::messages::produce_request::PartitionProduceData;
@@ -19,7 +19,7 @@ use ottla_wire::{Text, Uuid};
 macro_rules! topics {
     ($($request:ident, |$this:ident, $version:ident| $topics:expr;)*) => {$(
         impl NamesTopics for $request {
-            fn topics(&self, $version: i16, found: Found<'_>) {
+            fn topics(&self, $version: i16, found: ResourceVisitor<'_>) {
                 let $this = self;
                 $topics.for_each(|(name, id): (&Text, Uuid)| {
                     found(if id.is_zero() { Resource::Topic(name) } else { Resource::TopicId(id) });
@@ -33,7 +33,7 @@ macro_rules! topics {
 macro_rules! groups {
     ($($request:ident, |$this:ident, $version:ident| $groups:expr;)*) => {$(
         impl NamesGroups for $request {
-            fn groups(&self, $version: i16, found: Found<'_>) {
+            fn groups(&self, $version: i16, found: ResourceVisitor<'_>) {
                 let $this = self;
                 $groups.for_each(|group: &Text| found(Resource::Group(group)));
             }
@@ -45,7 +45,7 @@ macro_rules! groups {
 macro_rules! transactional_ids {
     ($($request:ident, |$this:ident, $version:ident| $ids:expr;)*) => {$(
         impl NamesTransactionalIds for $request {
-            fn transactional_ids(&self, $version: i16, found: Found<'_>) {
+            fn transactional_ids(&self, $version: i16, found: ResourceVisitor<'_>) {
                 let $this = self;
                 $ids.for_each(|id: &Text| found(Resource::TransactionalId(id)));
             }

@@ -4,7 +4,7 @@ use super::{APIS, Dispatch};
 use crate::context::{Context, ContextOptions};
 use crate::host::{self, HostOptions, Snapshots};
 use crate::net::{ConnectionInfo, Reply, RequestHandler};
-use crate::session::Advertised;
+use crate::session::AdvertisedAddress;
 use bytes::Bytes;
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
@@ -24,7 +24,7 @@ async fn dispatch() -> Dispatch {
         snapshots: Snapshots::every(u64::MAX),
     };
     let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
-    let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };
+    let advertised = AdvertisedAddress { host: "localhost".to_owned(), port: 9092 };
     let options = ContextOptions::new(advertised, "memory");
     Dispatch::new(Arc::new(Context::new(started.host, started.reader, options).await.unwrap()))
 }

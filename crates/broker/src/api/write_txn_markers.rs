@@ -1,13 +1,13 @@
-//! WriteTxnMarkers 1-2: ends a transaction on partitions for an administrator (T-120 to T-131, T-234).
-//! Left out: markers for the offsets topic. Its partitions do not exist as partitions, and a transaction and its offsets
-//! end in one record, so none can hang there.
+//! WriteTxnMarkers 1-2: ends a transaction on partitions for an administrator (T-120 to T-131, T-234). Left out:
+//! markers for the offsets topic. Its partitions do not exist as partitions, and a transaction and its offsets end in
+//! one record, so none can hang there.
 
 use super::partition_lookup;
 use super::subject::{Partition, Reason};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::partitions::{MarkerError, TxnMarker, WriteTxnMarkers};
-use ottla_core::{Facts, Refused};
+use ottla_core::{Facts, Rejection};
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::write_txn_markers_request::WritableTxnMarker;
 use ottla_wire::messages::write_txn_markers_response::{
@@ -44,7 +44,7 @@ pub(crate) async fn answer(
         }
         let unknown = || {
             let (error, facts) = (MarkerError::UnknownPartition, Facts::None);
-            Err(Refused { error, rule: Some("T-123"), facts })
+            Err(Rejection { error, rule: Some("T-123"), facts })
         };
         let result = if found.is_some() { written.next().unwrap_or_else(unknown) } else { unknown() };
         let Err(refusal) = result else { return ErrorCode::NONE };

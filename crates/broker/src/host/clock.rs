@@ -1,6 +1,6 @@
-//! The clocks of the host. The steady clock begins with wall time and then goes on evenly: whatever waits is measured by it, and a
-//! wall clock that is set back never reaches what needs order. The wall clock is read anew for timestamps and retention, so that
-//! a correction (NTP after the boot, a restored virtual machine, a suspend) arrives at once.
+//! The clocks of the host. The steady clock begins with wall time and then runs evenly: timers are measured
+//! by it, and a wall clock that is set back never reaches what needs order. The wall clock is read anew for timestamps
+//! and retention, so that a correction (NTP after the boot, a restored virtual machine, a suspend) arrives at once.
 
 use ottla_types::Millis;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,7 +24,8 @@ impl Clock {
         Clock { started: Instant::now(), epoch: wall(), wall }
     }
 
-    /// Steady time: milliseconds since the Unix epoch by the wall clock at the start, which never go back while the process runs.
+    /// Steady time: milliseconds since the Unix epoch by the wall clock at the start, which never go back while the
+    /// process runs.
     pub(super) fn now(&self) -> Millis {
         millis(self.epoch + self.started.elapsed())
     }

@@ -1,5 +1,5 @@
-//! A host without a thread: its caller says what time it is, when it takes a turn and when the log writes. For simulation: with a
-//! medium, a clock and a network that follow from a seed, a whole run does.
+//! A host without a thread: its caller says what time it is, when it takes a turn and when the log writes. For
+//! simulation: with a medium, a clock and a network that follow from a seed, a whole run does.
 
 use super::machine::{Machine, Ready, prepare};
 use super::mailbox::Wakeup;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 /// A host that is turned by its caller.
-pub struct Driven {
+pub struct DrivenHost {
     machine: Machine,
     host: Host,
     wake: Arc<Notify>,
@@ -20,7 +20,7 @@ pub struct Driven {
     recovered: RecoveryReport,
 }
 
-impl std::fmt::Debug for Driven {
+impl std::fmt::Debug for DrivenHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Driven").field("log", &self.machine.log).finish_non_exhaustive()
     }
@@ -30,15 +30,15 @@ impl std::fmt::Debug for Driven {
 ///
 /// # Errors
 /// The log cannot be opened.
-pub fn drive(medium: Arc<dyn Medium>, options: HostOptions, now: Millis) -> Result<Driven, OpenError> {
+pub fn drive(medium: Arc<dyn Medium>, options: HostOptions, now: Millis) -> Result<DrivenHost, OpenError> {
     let wake = Arc::new(Notify::new());
     let options = HostOptions { log: Options { threads: false, ..options.log }, ..options };
     let Ready { machine, host, failure, recovered } =
         prepare(medium, options, now, Wakeup::Driver(Arc::clone(&wake)))?;
-    Ok(Driven { machine, host, wake, failure, recovered })
+    Ok(DrivenHost { machine, host, wake, failure, recovered })
 }
 
-impl Driven {
+impl DrivenHost {
     /// The handle.
     pub fn host(&self) -> &Host {
         &self.host
@@ -49,7 +49,7 @@ impl Driven {
         self.machine.log.reader()
     }
 
-    /// Is told when there is a command: time for [`Driven::turn`].
+    /// Notified when there is a command: time for [`Driven::turn`].
     pub fn wake(&self) -> &Arc<Notify> {
         &self.wake
     }
@@ -95,8 +95,8 @@ impl Driven {
         end > durable || self.machine.housekeeping.has_work() || self.machine.rewriter.has_work()
     }
 
-    /// Writes what there is of a snapshot, as a thread may that is faster than the log's, then lets the log write, then writes
-    /// runs. The next turn hears of it.
+    /// Writes what there is of a snapshot, as a thread may that is faster than the log's, then lets the log write, then
+    /// writes runs. The next turn is notified of it.
     pub fn write(&mut self) {
         self.write_snapshot();
         self.write_log();
@@ -108,18 +108,18 @@ impl Driven {
         self.machine.log.drive();
     }
 
-    /// Begins to write what was appended: what comes goes into the next group.
+    /// Begins to write what was appended: later records go into the next group.
     pub fn begin_group(&mut self) {
         self.machine.log.drive_seal();
     }
 
-    /// Lets the log write and sync one group. The next turn hears of it, also when others wait behind it.
+    /// Lets the log write and sync one group. The next turn is notified of it, also when other groups wait behind it.
     pub fn write_group(&mut self) {
         self.machine.log.drive_group();
     }
 
-    /// Prepares and frees segments and runs as far as the log is durable now, as a thread may that is faster than the one that
-    /// writes the log.
+    /// Prepares and frees segments and runs as far as the log is durable now, as a thread may that is faster than the
+    /// one that writes the log.
     pub fn do_chores(&mut self) {
         self.machine.log.drive_maintenance();
     }

@@ -1,17 +1,19 @@
-//! Snapshots and freed segments: what keeps a restart short and the disk from filling with what nobody can read.
+//! Snapshots and freed segments: what keeps a restart short and the disk from filling with data that no client can
+//! read.
 //!
-//! A segment is dead when no batch in it can be read. It can be freed when the older of the two kept snapshots lies behind it,
-//! for replay begins there. So a snapshot is written
+//! A segment is dead when no batch in it can be read. It can be freed when the older of the two kept snapshots lies
+//! behind it, for replay begins there. So a snapshot is written
 //! - after so many bytes of log,
 //! - after so long, if there is as much to replay as the last snapshot is large, and
-//! - when records or topics were deleted and a segment before the last is dead: space then returns although nothing more is
-//!   appended. If the older snapshot still pins dead segments afterwards, one more follows, at a position that an empty group
-//!   makes new.
+//! - when records or topics were deleted and a segment before the last is dead: space then returns although nothing
+//!   more is appended. If the older snapshot still pins dead segments afterwards, one more follows, at a position that
+//!   an empty group makes new.
 //!
-//! This cannot go round: only a record that deletes something makes it look, and each round frees the segments that it began for.
+//! This cannot go round: only a record that deletes something makes it look, and each round frees the segments that it
+//! began for.
 
 use super::mailbox::Mailbox;
-use super::snapshots::{Snapshots, Taking};
+use super::snapshots::{SnapshotInProgress, Snapshots};
 use ottla_core::Shard;
 use ottla_store::{Log, RecoveryReport, Snapshotter};
 use ottla_types::record::{CatalogRecord, LogRecord, PartitionRecord};
@@ -24,7 +26,7 @@ pub(super) struct Housekeeping {
     snapshotter: Snapshotter,
     when: Snapshots,
     /// The snapshot that is being written.
-    taking: Option<Taking>,
+    taking: Option<SnapshotInProgress>,
     /// Bytes of the last snapshot that was written.
     size: u64,
     /// When the last snapshot was begun, or the process.
@@ -100,7 +102,7 @@ impl Housekeeping {
         }
     }
 
-    /// Takes the first piece of a snapshot, unless one is being written. Its pen asks for the next ones.
+    /// Takes the first piece of a snapshot, unless one is being written. Its writer asks for the next ones.
     pub(super) fn begin_snapshot(&mut self, shard: &Shard, log: &Log, done: Option<oneshot::Sender<()>>) {
         self.waiting.extend(done);
         if self.is_taking() {
@@ -108,12 +110,17 @@ impl Housekeeping {
         }
         self.position = log.end();
         let threads = !log.is_driven();
-        match Taking::begin(self.snapshotter.clone(), self.commands.clone(), threads, self.when.piece) {
+        match SnapshotInProgress::begin(
+            self.snapshotter.clone(),
+            self.commands.clone(),
+            threads,
+            self.when.piece,
+        ) {
             Ok(taking) => self.taking = Some(taking),
             Err(error) => tracing::warn!(%error, "no thread for a snapshot; the next start replays more"),
         }
-        // Asked again, the log may say that it ends behind the padding of a group that was begun to be written meanwhile: the
-        // position must be the one that is remembered.
+        // Asked again, the log may say that it ends behind the padding of a group that was begun to be written
+        // meanwhile: the position must be the one that is remembered.
         self.take_piece(shard, self.position);
     }
 
@@ -135,12 +142,12 @@ impl Housekeeping {
 
     /// Without threads: whether a snapshot has something to be written.
     pub(super) fn has_work(&self) -> bool {
-        self.taking.as_ref().is_some_and(Taking::has_work)
+        self.taking.as_ref().is_some_and(SnapshotInProgress::has_work)
     }
 
     /// Without threads: writes the piece that waits, or ends the snapshot if the log is durable.
     pub(super) fn work(&mut self) {
-        self.taking.iter_mut().for_each(Taking::work);
+        self.taking.iter_mut().for_each(SnapshotInProgress::work);
     }
 
     pub(super) fn snapshot_written(&mut self, result: Result<u64, String>, shard: &Shard, log: &Log) {
@@ -148,7 +155,7 @@ impl Housekeeping {
         match result {
             Ok(size) => {
                 self.size = size;
-                // Who gave up waiting need not be told.
+                // A caller that gave up waiting needs no answer.
                 self.waiting.drain(..).for_each(|waiter| waiter.send(()).unwrap_or(()));
                 self.free_dead_segments(shard, log);
             }
@@ -160,8 +167,8 @@ impl Housekeeping {
         }
     }
 
-    /// Frees dead segments. The log keeps those that its snapshots are replayed from; for dead ones among them, see to it that
-    /// the next snapshot lets them go.
+    /// Frees dead segments. The log keeps those that its snapshots are replayed from; for dead ones among them, see to
+    /// it that the next snapshot lets them go.
     fn free_dead_segments(&mut self, shard: &Shard, log: &Log) {
         let dead = self.dead_segments(shard, log, self.position);
         let freed = log.free_segments(&dead);
@@ -178,8 +185,8 @@ impl Housekeeping {
         }
     }
 
-    /// The segments wholly before `position`, and before the one that replay from there begins with, in which nothing can be read
-    /// and nothing is being read.
+    /// The segments wholly before `position`, and before the one that replay from there begins with, in which nothing
+    /// can be read and nothing is being read.
     fn dead_segments(&self, shard: &Shard, log: &Log, position: LogPosition) -> Vec<u64> {
         let size = log.segment_size();
         let last = log.segment_of(LogPosition(position.0.saturating_sub(1)));

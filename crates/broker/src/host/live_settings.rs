@@ -1,5 +1,6 @@
-//! Settings that connections read without a command to the state machine: what a topic asks of a batch before it is submitted, and
-//! how many connections may be open. The machine writes them when it applies a record, before the change is answered.
+//! Settings that connections read without a command to the state machine: what a topic asks of a batch before it is
+//! submitted, and how many connections may be open. The machine writes them when it applies a record, before the change
+//! is answered.
 
 use ottla_core::Shard;
 use ottla_core::catalog::TopicRef;

@@ -1,8 +1,9 @@
 //! The lock of the state machine.
 //!
-//! The thread that submits a message runs the state machine itself if it can take the lock: the task of a connection, or the log's
-//! writer thread when a group has become durable. So a reply needs no hand-over to another thread and back. If another thread holds
-//! the lock, the message stays in the queue, and that thread handles it before or after it releases the lock.
+//! The thread that submits a message runs the state machine itself if it can take the lock: the task of a connection,
+//! or the log's writer thread when a group has become durable. So a reply needs no hand-over to another thread and
+//! back. If another thread holds the lock, the message stays in the queue, and that thread handles it before or after
+//! it releases the lock.
 //!
 //! ```text
 //!              lock taken               unlock                     no message waits
@@ -15,14 +16,15 @@
 //!    of waiting messages after it unlocks
 //! ```
 //!
-//! No message is left unhandled: a submitter counts its message before it tries the lock, and a holder unlocks before it looks at
-//! the count, with a sequentially consistent fence between the two steps on either side. So the submitter gets the lock, or the
-//! holder sees the message.
+//! No message is left unhandled: a submitter counts its message before it tries the lock, and a holder unlocks before
+//! it looks at the count, with a sequentially consistent fence between the two steps on either side. So the submitter
+//! gets the lock, or the holder sees the message.
 //!
-//! The timer thread sleeps until the next timer is due, runs the machine then or when it is woken, and ends the machine.
+//! The timer thread sleeps until the next timer is due, runs the machine then or when it is woken, and ends the
+//! machine.
 //!
-//! This file uses its synchronisation primitives by way of the parent's module `sync`, so that a test can run it in every order of
-//! its steps (crates/broker/tests/lock.rs).
+//! This file uses its synchronisation primitives by way of the parent's module `sync`, so that a test can run it in
+//! every order of its steps (crates/broker/tests/lock.rs).
 
 use super::sync::{
     Arc, AtomicBool, AtomicI64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering, Thread, current_thread,
@@ -59,7 +61,8 @@ impl<M: Machine + ?Sized> Machine for Box<M> {
 
 /// The outcome of a run.
 pub(super) enum Run {
-    /// The machine goes on. Its next timer is due at this time in milliseconds; none if there is none, or if it is due already.
+    /// The machine continues. Its next timer is due at this time in milliseconds; none if there is none, or if it is
+    /// due already.
     Continues(Option<i64>),
     /// It was the last run.
     Ended,
@@ -75,8 +78,8 @@ pub(super) struct MachineLock<M> {
     timer_thread: OnceLock<Thread>,
     /// When the timer thread wakes up on its own, in milliseconds.
     alarm: AtomicI64,
-    /// Runs that a submitter does in a row. New messages keep coming from others, and its own connection, or the next group of the
-    /// log, must not wait for them.
+    /// Runs that a submitter does in a row. New messages keep coming from others, and its own connection, or the next
+    /// group of the log, must not wait for them.
     runs_in_a_row: usize,
 }
 
@@ -102,7 +105,8 @@ impl<M: Machine> MachineLock<M> {
         }
     }
 
-    /// The count of waiting messages: a submitter raises it before it queues a message, the machine lowers it when it takes one.
+    /// The count of waiting messages: a submitter raises it before it queues a message, the machine lowers it when it
+    /// takes one.
     pub(super) fn waiting(&self) -> &Arc<AtomicUsize> {
         &self.waiting
     }

@@ -1,4 +1,5 @@
-//! The host's machine: takes commands in turn, lets the core judge, the log store, and the answers go when they are durable.
+//! The host's machine: takes commands in turn, lets the core judge, the log store, and the answers go when they are
+//! durable.
 
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
@@ -11,8 +12,8 @@ use super::snapshots::Snapshots;
 use super::space::Space;
 use super::submission::Pending;
 use super::tail::Throttle;
-use super::waiting::Waiting;
-use super::{Deliver, Host, Message, Traced, Watchers, reach};
+use super::waiting::WaitingProduces;
+use super::{Deliver, Host, Message, TraceNotes, Watchers, reach};
 use crate::Metrics;
 use crate::trace::Stage;
 use ottla_core::config::Settings;
@@ -65,7 +66,7 @@ pub enum StartError {
 
 /// A host that runs, with what belongs to it.
 #[derive(Debug)]
-pub struct Started {
+pub struct RunningHost {
     /// The handle.
     pub host: Host,
     /// Reads batches from the log.
@@ -84,7 +85,7 @@ pub struct Started {
 ///
 /// # Errors
 /// The log cannot be opened, or the system gives no thread.
-pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, StartError> {
+pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<RunningHost, StartError> {
     let clock = Clock::start();
     let now = clock.now();
     let lock = Arc::new(MachineLock::new(RUNS_IN_A_ROW));
@@ -94,7 +95,7 @@ pub fn start(medium: Arc<dyn Medium>, options: HostOptions) -> Result<Started, S
     lock.install(Box::new(ClockedMachine { machine, clock }));
     let thread =
         std::thread::Builder::new().name("ottla-shard".to_owned()).spawn(move || lock.run_timers())?;
-    Ok(Started { host, reader, failure, recovered, description, thread })
+    Ok(RunningHost { host, reader, failure, recovered, description, thread })
 }
 
 /// The state machine with the clock that it runs by.
@@ -159,7 +160,7 @@ pub(super) fn prepare(
         settings: Arc::clone(&settings),
         rewriter,
         throttle: Throttle::default(),
-        waiting: Waiting::new(most_waiting(&shard)),
+        waiting: WaitingProduces::new(most_waiting(&shard)),
         refused_batches: RefusedBatches::default(),
         space: Space::new(log.reader()),
         durable: log.durable(),
@@ -199,18 +200,18 @@ fn most_waiting(shard: &Shard) -> u64 {
 }
 
 /// Something to send when the log is durable to a position.
-enum Held {
+enum DelayedSend {
     /// The reply to a command.
-    Reply(Pending, Reply, Traced),
+    Reply(Pending, Reply, TraceNotes),
     /// What a look at the shard found.
     Read(Deliver),
 }
 
-impl Held {
+impl DelayedSend {
     fn send(self) {
         match self {
-            Held::Reply(pending, reply, traced) => pending.send(reply, &traced),
-            Held::Read(deliver) => deliver(),
+            DelayedSend::Reply(pending, reply, traced) => pending.send(reply, &traced),
+            DelayedSend::Read(deliver) => deliver(),
         }
     }
 }
@@ -222,16 +223,16 @@ pub(super) struct Machine {
     inbox: Inbox,
     failure: watch::Sender<Option<String>>,
     effects: Effects,
-    tickets: BTreeMap<TicketId, (Pending, Traced)>,
+    tickets: BTreeMap<TicketId, (Pending, TraceNotes)>,
     next_ticket: u64,
     /// Answers that wait for the log to be durable up to a position, oldest first.
-    held: VecDeque<(LogPosition, Held)>,
+    held: VecDeque<(LogPosition, DelayedSend)>,
     pub(super) durable: LogPosition,
     watchers: Watchers,
     pub(super) housekeeping: Housekeeping,
     pub(super) rewriter: Rewriter,
     pub(super) throttle: Throttle,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: WaitingProduces,
     pub(super) refused_batches: RefusedBatches,
     pub(super) space: Space,
     pub(super) metrics: Arc<Metrics>,
@@ -242,7 +243,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// A new log gets its cluster id as its first record. What replay rebuilt is durable, so readers may see it at once.
+    /// A new log gets its cluster id as its first record. What replay rebuilt is durable, so readers may see it at
+    /// once.
     fn begin(&mut self, now: Millis, cluster_id: String) {
         self.step(now, Input::Durable(self.durable));
         if self.shard.cluster_id().is_none() {
@@ -314,7 +316,7 @@ impl Machine {
             Message::Read(look, traced) => {
                 let deliver = look(&self.shard, now);
                 reach(&traced, Stage::Judged);
-                self.hold(Held::Read(match traced {
+                self.hold(DelayedSend::Read(match traced {
                     None => deliver,
                     Some(notes) => Box::new(move || {
                         notes.reach(Stage::Durable);
@@ -348,7 +350,7 @@ impl Machine {
         &mut self,
         now: Millis,
         input: Input,
-        (id, pending, traced): (TicketId, Pending, Traced),
+        (id, pending, traced): (TicketId, Pending, TraceNotes),
     ) {
         self.tickets.insert(id, (pending, traced));
         self.step(now, input);
@@ -361,10 +363,11 @@ impl Machine {
 
     /// Does what the core handed out, in order: append and apply, hold answers, wake readers.
     ///
-    /// A record that the log refuses, for lack of room or for its size, takes the rest of its step with it: nothing after it is
-    /// appended, and who waits for an answer of the step gets none. What is left is the state after a prefix of the step's
-    /// records, as after a crash between them, and every such state is whole; the host goes on. Inputs with data are not put to
-    /// the core without room, so this strikes only when the half segment kept for small records is used up too.
+    /// A record that the log refuses, for lack of room or for its size, takes the rest of its step with it: nothing
+    /// after it is appended, and callers of the step get no reply. The state is then the one after a
+    /// prefix of the step's records, as after a crash between them, and every such state is whole; the host continues.
+    /// Inputs with data are not put to the core without room, so this strikes only when the half segment kept for small
+    /// records is used up too.
     fn carry_out(&mut self) {
         let mut effects = std::mem::take(&mut self.effects);
         let mut refused = false;
@@ -410,11 +413,11 @@ impl Machine {
     fn reply(&mut self, reply: Reply) {
         let Some((pending, traced)) = self.tickets.remove(&reply.ticket()) else { return };
         reach(&traced, Stage::Judged);
-        self.hold(Held::Reply(pending, reply, traced));
+        self.hold(DelayedSend::Reply(pending, reply, traced));
     }
 
     /// Sends now if the log is durable to its end, else when it is durable to where it ends now.
-    fn hold(&mut self, held: Held) {
+    fn hold(&mut self, held: DelayedSend) {
         let stamp = self.log.end();
         if stamp <= self.durable {
             held.send();

@@ -1,8 +1,8 @@
 //! What brings data: let in, muted, kept waiting or refused, by the room in the tail and on the disk.
 
 use super::machine::Machine;
-use super::rewrite::Seen;
-use super::space::Rung;
+use super::rewrite::RewriteConditions;
+use super::space::DiskPressure;
 use super::submission::{Pending, ProduceSubmission};
 use super::tail::Tail;
 use super::waiting::Waiter;
@@ -33,7 +33,7 @@ impl Machine {
         }
     }
 
-    /// Lets in who waited, as far as there is room now. Nobody waits for a rewriter that fails.
+    /// Admits the requests that waited, as far as there is room now. No request waits for a rewriter that fails.
     pub(super) fn admit(&mut self, now: Millis) {
         while !self.failed {
             let tail = self.rewriter.tail(&self.shard, &self.log);
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// Goes on with rewriting.
+    /// Continues rewriting.
     pub(super) fn rewrite(&mut self, now: Millis) {
         if self.failed {
             return;
@@ -62,7 +62,7 @@ impl Machine {
             }
         }
         let (durable, waiting) = (self.durable, !self.waiting.is_empty());
-        let seen = Seen { durable, waiting, rung: self.space.rung(now) };
+        let seen = RewriteConditions { durable, waiting, rung: self.space.rung(now) };
         self.rewriter.consider(now, &self.shard, &self.log, seen);
         self.housekeeping.pin(self.rewriter.reads());
         self.admit(now);
@@ -73,7 +73,7 @@ impl Machine {
     }
 
     fn let_in(&mut self, now: Millis, waiter: Waiter) {
-        let full = self.space.rung(now) == Rung::Full;
+        let full = self.space.rung(now) == DiskPressure::Full;
         if full || self.log.space_for(waiter.brings.bytes) == SpaceLevel::Full {
             return self.refuse(now, waiter);
         }

@@ -1,10 +1,10 @@
 //! Batches that were refused for lack of room, of producers that their partition does not know.
 //!
-//! A partition accepts any first sequence number from a producer that it does not know (T-46). Idempotent producers send up to five
-//! batches before the first answer arrives. If the first batch were refused for lack of room and the second accepted, the second
-//! would begin the sequence: the first could never be sent again, and its records would be lost or out of order. So the
-//! refused sequence number is kept for a while, and later batches of the same producer are refused with the same retriable error until
-//! it is sent again.
+//! A partition accepts any first sequence number from a producer that it does not know (T-46). Idempotent producers
+//! send up to five batches before the first answer arrives. If the first batch were refused for lack of room and the
+//! second accepted, the second would begin the sequence: the first could never be sent again, and its records would be
+//! lost or out of order. So the refused sequence number is kept for a while, and later batches of the same producer are
+//! refused with the same retriable error until it is sent again.
 
 use ottla_core::Shard;
 use ottla_core::catalog::TopicRef;
@@ -38,8 +38,8 @@ pub(super) struct RefusedBatches {
 }
 
 impl RefusedBatches {
-    /// Whether the request has a batch that an earlier, refused batch of its producer must precede. Batches that are accepted now are
-    /// no longer expected.
+    /// Whether the request has a batch that an earlier, refused batch of its producer must precede. Batches that are
+    /// accepted now are no longer expected.
     pub(super) fn hold_back(&mut self, now: Millis, shard: &Shard, produce: &Produce) -> bool {
         if self.first.is_empty() {
             return false;

@@ -6,8 +6,9 @@
 //!    └────────────────────────────┴────────────────────┘
 //! ```
 //!
-//! One job runs at a time. What it reads is pinned meanwhile: its segments are not freed, and runs are removed only between jobs.
-//! Partitions hear of a run when it is durable; what it replaces is let go of when the record that says so is.
+//! One job runs at a time. What it reads is pinned meanwhile: its segments are not freed, and runs are removed only
+//! between jobs. Partitions take over a run when it is durable; what it replaces is released when the record that says
+//! so is.
 
 mod compact;
 mod error;
@@ -22,7 +23,7 @@ pub(super) use job::JobResult;
 
 use super::Message;
 use super::mailbox::Mailbox;
-use super::space::Rung;
+use super::space::DiskPressure;
 use super::tail::{Tail, TailBound};
 use crate::Metrics;
 use compact::Compaction;
@@ -79,12 +80,12 @@ struct Busy {
 
 /// What the machine sees.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct RewriteConditions {
     /// Everything before it is durable.
     pub(super) durable: LogPosition,
-    /// Somebody waits for room in the tail.
+    /// A Produce waits for room in the tail.
     pub(super) waiting: bool,
-    pub(super) rung: Rung,
+    pub(super) rung: DiskPressure,
 }
 
 /// Decides what is rewritten when.
@@ -143,7 +144,7 @@ impl Rewriter {
         if !removed.is_empty() {
             tracing::info!(
                 runs = removed.len(),
-                "removed runs that were written but not taken in, or let go of"
+                "removed runs that were written but not installed, or released"
             );
         }
         let settings = shard.catalog().settings();
@@ -218,8 +219,8 @@ impl Rewriter {
         }
     }
 
-    /// Goes on with what is under way, or begins what is due.
-    pub(super) fn consider(&mut self, now: Millis, shard: &Shard, log: &Log, seen: Seen) {
+    /// Continues the current job, or begins one that is due.
+    pub(super) fn consider(&mut self, now: Millis, shard: &Shard, log: &Log, seen: RewriteConditions) {
         let tail = self.tail(shard, log);
         self.pace.set_hurried(self.bound.level(tail) > 750);
         self.metrics.tail_bytes.set(tail.bytes);
@@ -241,7 +242,7 @@ impl Rewriter {
         }
     }
 
-    fn begin(&mut self, now: Millis, shard: &Shard, log: &Log, seen: Seen) {
+    fn begin(&mut self, now: Millis, shard: &Shard, log: &Log, seen: RewriteConditions) {
         let tail = self.tail(shard, log);
         if let Some(below) = self.due(shard, log, tail, seen) {
             let most = usize::try_from(self.bound.batches / 4).unwrap_or(usize::MAX);
@@ -274,9 +275,9 @@ impl Rewriter {
         self.start(now, LogPosition(0)..durable, Task::Compact(work));
     }
 
-    /// Up to where the tail is to be rewritten, if more than half of what is allowed lies in whole segments, or in batches, or
-    /// if somebody waits who brings more than the rest.
-    fn due(&self, shard: &Shard, log: &Log, tail: Tail, seen: Seen) -> Option<LogPosition> {
+    /// Up to where the tail is to be rewritten, if more than half of what is allowed lies in whole segments, or in
+    /// batches, or if a waiting Produce adds more than the rest.
+    fn due(&self, shard: &Shard, log: &Log, tail: Tail, seen: RewriteConditions) -> Option<LogPosition> {
         let durable = seen.durable;
         let oldest = shard.partitions().oldest_live()?;
         let size = log.segment_size();
@@ -301,7 +302,7 @@ impl Rewriter {
     }
 
     /// Removes dead runs, gives dead ranges back, and begins to write runs again that are half dead or too many.
-    fn look_at_runs(&mut self, now: Millis, shard: &Shard, rung: Rung) {
+    fn look_at_runs(&mut self, now: Millis, shard: &Shard, rung: DiskPressure) {
         let partitions = shard.partitions();
         let dead: Vec<u64> = self.ends.keys().copied().filter(|run| partitions.run(*run).is_none()).collect();
         if !dead.is_empty() {
@@ -314,7 +315,7 @@ impl Rewriter {
         if !self.is_worth_a_plan(shard) {
             return;
         }
-        let bounds = RunBounds { scarce: rung > Rung::Plenty, ..self.bounds };
+        let bounds = RunBounds { scarce: rung > DiskPressure::Plenty, ..self.bounds };
         let RunsPlan { holes, inputs, ranges } = shard.plan_runs(&self.ends, bounds);
         for hole in holes {
             if self.punched.insert(hole) {

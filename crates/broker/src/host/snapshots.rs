@@ -3,10 +3,10 @@
 //! ```text
 //!   machine   take a piece          take a piece                    done: free segments
 //!                  │     ▲ next          │     ▲ next                    ▲
-//!   pen            ▼ write               ▼ write … the last one: sync, read back, name
+//!   writer         ▼ write               ▼ write … the last one: sync, read back, name
 //! ```
-//! One piece is under way at a time: so the machine takes the next when there is a hand for it, and between two pieces it does
-//! what else is to be done.
+//! One piece is under way at a time: so the machine takes the next when there is a hand for it, and between two pieces
+//! it does what else is to be done.
 
 use super::Message;
 use super::mailbox::Mailbox;
@@ -94,13 +94,13 @@ enum Desk {
 }
 
 /// A snapshot that is being taken.
-pub(super) struct Taking {
+pub(super) struct SnapshotInProgress {
     desk: Desk,
     most: usize,
     reached: Option<SnapshotUnit>,
 }
 
-impl Taking {
+impl SnapshotInProgress {
     /// Begins a snapshot with its first piece.
     ///
     /// # Errors
@@ -110,10 +110,10 @@ impl Taking {
         commands: Mailbox,
         threads: bool,
         most: usize,
-    ) -> std::io::Result<Taking> {
+    ) -> std::io::Result<SnapshotInProgress> {
         let pen = Pen { snapshotter, writer: None, ending: false, commands };
         let desk = if threads { Desk::Thread(spawn(pen)?) } else { Desk::Caller(Box::new(pen), None) };
-        Ok(Taking { desk, most, reached: None })
+        Ok(SnapshotInProgress { desk, most, reached: None })
     }
 
     /// Takes the next piece of the state as it is now, when the log ends at `position`.

@@ -1,4 +1,4 @@
-//! The ladder of a disk that fills up. What frees space, and what ends transactions, goes on at every rung.
+//! Disk-pressure levels. At every level the broker frees space and ends transactions.
 //!
 //! ```text
 //!   plenty ──10 % free──▶ scarce: nothing is merged only to have fewer runs ──5 % free──▶ full: Produce is refused
@@ -18,7 +18,7 @@ const FULL: u64 = 1 << 30;
 
 /// How much space there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rung {
+pub(super) enum DiskPressure {
     /// Enough.
     #[default]
     Plenty,
@@ -32,21 +32,21 @@ pub(super) enum Rung {
 #[derive(Debug)]
 pub(super) struct Space {
     reader: LogReader,
-    rung: Rung,
+    rung: DiskPressure,
     until: Option<Millis>,
 }
 
 impl Space {
     pub(super) fn new(reader: LogReader) -> Space {
-        Space { reader, rung: Rung::Plenty, until: None }
+        Space { reader, rung: DiskPressure::Plenty, until: None }
     }
 
-    /// The rung now, or a moment ago.
-    pub(super) fn rung(&mut self, now: Millis) -> Rung {
+    /// The level now, or a moment ago.
+    pub(super) fn rung(&mut self, now: Millis) -> DiskPressure {
         if self.until.is_none_or(|until| until <= now || until > now.after(BELIEVED)) {
             self.until = Some(now.after(BELIEVED));
             let seen = self.reader.free_space().ok().zip(self.reader.capacity().ok().flatten());
-            let rung = seen.map_or(Rung::Plenty, |(free, capacity)| rung(free, capacity));
+            let rung = seen.map_or(DiskPressure::Plenty, |(free, capacity)| rung(free, capacity));
             if std::mem::replace(&mut self.rung, rung) != rung {
                 tell(rung, seen);
             }
@@ -55,24 +55,24 @@ impl Space {
     }
 }
 
-fn rung(free: u64, capacity: u64) -> Rung {
+fn rung(free: u64, capacity: u64) -> DiskPressure {
     if free < (capacity / 20).min(FULL) {
-        Rung::Full
+        DiskPressure::Full
     } else if free < (capacity / 10).min(SCARCE) {
-        Rung::Scarce
+        DiskPressure::Scarce
     } else {
-        Rung::Plenty
+        DiskPressure::Plenty
     }
 }
 
-fn tell(rung: Rung, seen: Option<(u64, u64)>) {
+fn tell(rung: DiskPressure, seen: Option<(u64, u64)>) {
     let free = seen.map_or(0, |(free, _)| free);
     match rung {
-        Rung::Plenty => tracing::info!(free, "the disk has room again"),
-        Rung::Scarce => {
+        DiskPressure::Plenty => tracing::info!(free, "the disk has room again"),
+        DiskPressure::Scarce => {
             tracing::warn!(free, "the disk is nearly full: runs are only rewritten to free space")
         }
-        Rung::Full => {
+        DiskPressure::Full => {
             tracing::warn!(
                 free,
                 "the disk is full: new data is refused until there is room; make some, or delete records"
@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn rungs_are_shares_of_a_small_disk_and_sizes_on_a_large_one() {
-        assert_eq!(rung(99, 1000), Rung::Scarce);
-        assert_eq!(rung(100, 1000), Rung::Plenty);
-        assert_eq!(rung(49, 1000), Rung::Full);
-        assert_eq!(rung(5 << 30, 1 << 40), Rung::Plenty);
-        assert_eq!(rung(2 << 30, 1 << 40), Rung::Scarce);
+        assert_eq!(rung(99, 1000), DiskPressure::Scarce);
+        assert_eq!(rung(100, 1000), DiskPressure::Plenty);
+        assert_eq!(rung(49, 1000), DiskPressure::Full);
+        assert_eq!(rung(5 << 30, 1 << 40), DiskPressure::Plenty);
+        assert_eq!(rung(2 << 30, 1 << 40), DiskPressure::Scarce);
     }
 }

@@ -1,6 +1,6 @@
 //! Commands on their way to the state machine, and the callers that await their replies.
 
-use super::{NoRoom, ProduceOutcome, Traced, reach};
+use super::{NoRoom, ProduceOutcome, TraceNotes, reach};
 use crate::trace::Stage;
 use ottla_core::partitions::{Produce, ProduceReply};
 use ottla_core::{Command, Input, Reply, Ticket, TicketId};
@@ -54,7 +54,7 @@ pub(super) type ProduceCaller = oneshot::Sender<Result<ProduceOutcome, NoRoom>>;
 pub(super) struct ProduceSubmission {
     pub(super) produce: Produce,
     pub(super) caller: ProduceCaller,
-    pub(super) traced: Traced,
+    pub(super) traced: TraceNotes,
 }
 
 /// The caller of a command that was put to the core.
@@ -67,7 +67,7 @@ pub(super) enum Pending {
 
 impl Pending {
     /// Sends the reply, which has become durable.
-    pub(super) fn send(self, reply: Reply, traced: &Traced) {
+    pub(super) fn send(self, reply: Reply, traced: &TraceNotes) {
         reach(traced, Stage::Durable);
         match self {
             Pending::Command(caller) => caller.send(reply),

@@ -1,5 +1,5 @@
-//! The bound on the tail of the log: what is not in runs yet. Above three quarters of it producers are slowed down to what the
-//! rewriter manages; at the bound they wait. Nobody else ever waits.
+//! The bound on the tail of the log: what is not in runs yet. Above three quarters of it producers are slowed down to
+//! what the rewriter manages; at the bound they wait. Only producers wait.
 //!
 //! ```text
 //!   0          half              three quarters            bound

@@ -12,16 +12,16 @@ pub(super) struct Waiter {
 }
 
 /// The queue.
-pub(super) struct Waiting {
+pub(super) struct WaitingProduces {
     queue: VecDeque<Waiter>,
     bytes: u64,
     /// Bytes that may wait: they are paid for from the budget of all requests, of which others need the rest.
     most: u64,
 }
 
-impl Waiting {
-    pub(super) fn new(most: u64) -> Waiting {
-        Waiting { queue: VecDeque::new(), bytes: 0, most }
+impl WaitingProduces {
+    pub(super) fn new(most: u64) -> WaitingProduces {
+        WaitingProduces { queue: VecDeque::new(), bytes: 0, most }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn they_leave_in_order_and_who_gave_up_holds_up_nobody() {
-        let mut waiting = Waiting::new(100);
+        let mut waiting = WaitingProduces::new(100);
         let (first, gone) = waiter(60);
         let (second, _kept) = waiter(30);
         let (third, _kept_too) = waiter(80);

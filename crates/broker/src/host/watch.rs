@@ -19,13 +19,13 @@ impl Watch {
 /// Who waits for which partition. A watch that was dropped is forgotten in time.
 #[derive(Default)]
 pub struct Watchers {
-    waiting: HashMap<TopicPartition, Waiting>,
-    /// The broker stops: nobody waits any more.
+    waiting: HashMap<TopicPartition, PartitionReaders>,
+    /// The broker stops: no reader waits any more.
     closed: bool,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PartitionReaders {
     readers: Vec<Weak<Notify>>,
     /// Clean up when the list reaches this length.
     clean_at: usize,
@@ -82,7 +82,7 @@ impl Watchers {
     }
 }
 
-impl Waiting {
+impl PartitionReaders {
     fn notify(self) {
         for reader in self.readers.iter().filter_map(Weak::upgrade) {
             reader.notify_one();

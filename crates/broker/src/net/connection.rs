@@ -1,8 +1,8 @@
 //! One connection: requests begin in their order, and responses leave in that order.
 //!
-//! Like Apache Kafka, a connection answers one request after the other. Only requests that may overlap (Produce) begin while
-//! earlier requests of the same kind wait for the disk. The connection reads ahead meanwhile, so it notices when the client
-//! closes the connection and can drop the client's requests.
+//! Like Apache Kafka, a connection answers one request after the other. Only requests that may overlap (Produce) begin
+//! while earlier requests of the same kind wait for the disk. The connection reads ahead meanwhile, so it notices when
+//! the client closes the connection and can drop the client's requests.
 //!
 //! ```text
 //!   RequestReader ──▶ queue ──begin──▶ pending ──in order──▶ ResponseWriter
@@ -169,8 +169,8 @@ where
         reason
     }
 
-    /// Waits for pending requests that may overlap. Their data goes to the disk although the client has left, and must stay
-    /// charged to the budget until it is there.
+    /// Waits for pending requests that may overlap. Their data goes to the disk although the client has left, and must
+    /// stay charged to the budget until it is there.
     async fn finish_overlapping(self) {
         let Connection { pending, overlapping, stopping, .. } = self;
         for pending in pending.into_iter().filter(|_| overlapping && !stopping) {

@@ -1,5 +1,5 @@
-//! Rate-limited warnings about connections. Clients that violate the protocol usually reconnect at once, so that one log line
-//! for each violation could fill the disk.
+//! Rate-limited warnings about connections. Clients that violate the protocol usually reconnect at once, so that one
+//! log line for each violation could fill the disk.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};

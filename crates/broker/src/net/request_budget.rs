@@ -1,12 +1,12 @@
 //! The memory budget of requests: the bytes that requests of all connections may hold together.
 //!
-//! - A request pays before it is read, in steps proportional to the bytes that have arrived. A client that only announces a large
-//!   request therefore takes no memory.
-//! - A large request may hold at most an eighth of what it leaves free. Clients that send half of a large request and stop
-//!   therefore leave memory for small requests. While a request waits for memory, such clients get less time.
-//! - Large requests that wait for each other could deadlock. One turn exists that lets a request read to its end without paying,
-//!   so one of them always completes. The memory for the turn, as much as the largest request takes, is set aside from the
-//!   budget, and is borrowed from the log's cache of recent groups while the turn is taken.
+//! - A request pays before it is read, in steps proportional to the bytes that have arrived. A client that only
+//!   announces a large request therefore takes no memory.
+//! - A large request may hold at most an eighth of what it leaves free. Clients that send half of a large request and
+//!   stop therefore leave memory for small requests. While a request waits for memory, such clients get less time.
+//! - Large requests that wait for each other could deadlock. One turn exists that lets a request read to its end
+//!   without paying, so one of them always completes. The memory for the turn, as much as the largest request takes, is
+//!   set aside from the budget, and is borrowed from the log's cache of recent groups while the turn is taken.
 
 use crate::Limits;
 use ottla_store::{LogReader, MemoryReservation};
@@ -185,7 +185,10 @@ mod tests {
         }
         let [first, second] = &mut charges;
         budget.pay(first, 40).await;
-        assert!(first.turn.is_some(), "it would hold more than an eighth of what is left, so it is its turn");
+        assert!(
+            first.turn.is_some(),
+            "it would hold more than an eighth of the remaining budget, so it is its turn"
+        );
         assert!(!budget.has_waiting());
         {
             let waiting = budget.pay(second, 40);

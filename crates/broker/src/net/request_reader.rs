@@ -90,7 +90,8 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         &self.budget
     }
 
-    /// Waits for the next request. Takes and returns the reader, so that the caller can keep the future across other events.
+    /// Waits for the next request. Takes and returns the reader, so that the caller can keep the future across other
+    /// events.
     pub(crate) async fn next(mut self) -> (Self, Result<NextRequest, ReadError>) {
         let result = self.first_step().await;
         (self, result)
@@ -154,8 +155,8 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         Ok(())
     }
 
-    /// Takes the busy buffer if one read filled the small buffer and no request waits for memory. Drops it if a read brought
-    /// little.
+    /// Takes the busy buffer if one read filled the small buffer and no request waits for memory. Drops it if a read
+    /// brought little.
     fn choose_buffer(&mut self, room: usize) {
         let announced = self.buffer.first_chunk().map_or(0, |size| u32::from_be_bytes(*size));
         if self.busy.is_some() {
@@ -181,7 +182,8 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         Err(ReadError::BadLength(announced, why))
     }
 
-    /// Pays for more of a large request. Gives up after a time, because other requests need the memory that this one holds.
+    /// Pays for more of a large request. Gives up after a time, because other requests need the memory that this one
+    /// holds.
     async fn pay_up_to(&mut self, target: usize) -> Result<(), ReadError> {
         let patience = self.limits.read_stall;
         let paying = self.budget.pay(&mut self.charge, target - self.paid);
@@ -264,7 +266,8 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt;
 
-    /// Sends requests of these sizes in a row. No request shares memory with the next one, and the buffer between them is small.
+    /// Sends requests of these sizes in a row. No request shares memory with the next one, and the buffer between them
+    /// is small.
     #[tokio::test]
     async fn a_finished_request_keeps_no_memory() {
         let (mut peer, source) = tokio::io::duplex(8 << 20);

@@ -1,9 +1,10 @@
-//! The memory budget of responses: the bytes that responses of all connections may hold together until their clients have read
-//! them.
+//! The memory budget of responses: the bytes that responses of all connections may hold together until their clients
+//! have read them.
 //!
-//! - A Fetch response may take at most a quarter of what is free, so that clients that do not read leave memory for others.
-//! - The one batch that every Fetch response may carry whatever its size, and all other responses, wait until there is memory, in
-//!   the order of their requests.
+//! - A Fetch response may take at most a quarter of what is free, so that clients that do not read leave memory for
+//!   others.
+//! - The one batch that every Fetch response may carry whatever its size, and all other responses, wait until there is
+//!   memory, in the order of their requests.
 //! - A third of the budget is kept for small responses, which therefore do not wait behind large ones.
 //! - While a response waits, slow readers are disconnected after one second (see [`super::ResponseWriter`]).
 

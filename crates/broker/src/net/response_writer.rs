@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 /// Bytes that the client must read within the time given to [`ResponseWriter::flush`].
 const STALL_STEP: usize = 64 << 10;
-/// A client that takes longer than this is slow: its chunks are copied, so that the larger buffers they are slices of can be
-/// freed, and it is disconnected if another response waits for memory.
+/// A client that takes longer than this is slow: its chunks are copied, so that the larger buffers they are slices of
+/// can be freed, and it is disconnected if another response waits for memory.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// Chunks in one system call.
 const SLICES: usize = 256;
@@ -50,8 +50,8 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
         }
     }
 
-    /// Writes all queued responses. The client must read 64 KiB in each `stall`, or in each [`SLOW_AFTER`] if another response
-    /// waits for memory.
+    /// Writes all queued responses. The client must read 64 KiB in each `stall`, or in each [`SLOW_AFTER`] if another
+    /// response waits for memory.
     pub(crate) async fn flush(&mut self, stall: Duration) -> Result<(), WriteError> {
         let mut waited = Duration::ZERO;
         while self.left > 0 {
@@ -74,7 +74,8 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
         Ok(())
     }
 
-    /// Copies the remaining chunks. They may be small slices of large buffers, which a slow client must not keep in memory.
+    /// Copies the remaining chunks. They may be small slices of large buffers, which a slow client must not keep in
+    /// memory.
     fn copy_chunks(&mut self) {
         for chunk in &mut self.chunks {
             *chunk = Bytes::copy_from_slice(chunk);

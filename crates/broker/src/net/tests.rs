@@ -1,4 +1,5 @@
-//! Connections with clients that violate the protocol. The handler of these tests does what the first byte of the request says.
+//! Connections with clients that violate the protocol. The handler of these tests does what the first byte of the
+//! request says.
 
 use super::{
     BeginError, Connection, ConnectionEvent, ConnectionInfo, ListenerTask, Reply, ReplyFuture, RequestBudget,
@@ -406,7 +407,8 @@ async fn stopping_waits_no_longer_than_the_grace_period() {
     assert_eq!(events.recv().await, Some(Event::Ended(1)));
 }
 
-/// The client's end of a connection over a pipe with a small buffer, and the sender that stops the connection. For virtual time.
+/// The client's end of a connection over a pipe with a small buffer, and the sender that stops the connection. For
+/// virtual time.
 fn piped() -> (DuplexStream, watch::Sender<bool>) {
     let script = Script { events: mpsc::unbounded_channel().0, released: watch::channel(0).1 };
     let limits = Arc::new(Limits::default());

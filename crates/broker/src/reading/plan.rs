@@ -130,7 +130,8 @@ impl Plans {
     }
 }
 
-/// Plans all partitions in order. The first batch of the first partition that has one is read whole, whatever its size (KIP-74).
+/// Plans all partitions in order. The first batch of the first partition that has one is read whole, whatever its size
+/// (KIP-74).
 pub(super) fn plan_all(shard: &Shard, reads: &[PartitionRead], bounds: ReadBounds) -> Plans {
     let mut left = bounds.max_bytes;
     let (mut readable, mut total) = (0, 0);

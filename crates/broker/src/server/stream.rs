@@ -31,7 +31,8 @@ impl StreamServer {
         &self.context
     }
 
-    /// Serves one connection. The future returns the reason for which the connection ended. Dropping it cuts the connection.
+    /// Serves one connection. The future returns the reason for which the connection ended. Dropping it cuts the
+    /// connection.
     pub fn serve<R, W>(
         &mut self,
         peer: SocketAddr,

@@ -46,8 +46,8 @@ pub struct Exchange {
     pub more_verdicts: usize,
 }
 
-/// The time from the arrival of the request to each stage, in nanoseconds; none for a stage that was not reached. It never
-/// decreases from one stage to the next.
+/// The time from the arrival of the request to each stage, in nanoseconds; none for a stage that was not reached. It
+/// never decreases from one stage to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
     /// The request was decoded. Before that it may have waited for earlier requests of its connection.

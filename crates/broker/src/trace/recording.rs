@@ -35,11 +35,11 @@ pub(crate) struct Notes {
     stages: [AtomicU64; 5],
     api: ApiKey,
     version: i16,
-    gathered: Mutex<Gathered>,
+    gathered: Mutex<ExchangeFacts>,
 }
 
 #[derive(Debug, Default)]
-struct Gathered {
+struct ExchangeFacts {
     /// The body of the request, until its names were found.
     body: Option<Bytes>,
     subjects: Subjects,
@@ -85,8 +85,8 @@ impl Notes {
         });
     }
 
-    /// Finds the names in the request. A request in a fetch session names only the partitions that change, so the names of a
-    /// Fetch without topics are those of its response.
+    /// Finds the names in the request. A request in a fetch session names only the partitions that change, so the names
+    /// of a Fetch without topics are those of its response.
     pub(crate) fn find_subjects(&self, response: Option<&[Bytes]>) -> Subjects {
         let body = lock(&self.gathered).body.take();
         let mut subjects = match &body {
@@ -102,7 +102,8 @@ impl Notes {
         subjects
     }
 
-    /// Notes the names that were found. Topics that the request names by id get the names that the trace has in its cache.
+    /// Notes the names that were found. Topics that the request names by id get the names that the trace has in its
+    /// cache.
     pub(crate) fn set_subjects(&self, trace: &Trace, mut subjects: Subjects) {
         let ids = std::mem::take(&mut subjects.topic_ids);
         subjects.topics.extend(trace.topic_names(&ids));
@@ -157,7 +158,7 @@ impl Recording {
             stages: std::array::from_fn(|_| AtomicU64::new(NEVER)),
             api: head.api,
             version: head.version,
-            gathered: Mutex::new(Gathered { body, ..Gathered::default() }),
+            gathered: Mutex::new(ExchangeFacts { body, ..ExchangeFacts::default() }),
         };
         let age = arrival.at.elapsed();
         let mut recording = Recording {

@@ -27,8 +27,8 @@ impl Rings {
         Rings { ring, limit, bytes: 0, last_seq: 0, all: BTreeMap::new(), rings: BTreeMap::new() }
     }
 
-    /// Adds an exchange under the next number. Drops the oldest of its connection if the ring is full, then the oldest of all
-    /// connections while the bytes exceed the limit.
+    /// Adds an exchange under the next number. Drops the oldest of its connection if the ring is full, then the oldest
+    /// of all connections while the bytes exceed the limit.
     pub(super) fn push(&mut self, mut exchange: Exchange) {
         self.last_seq += 1;
         exchange.seq = self.last_seq;

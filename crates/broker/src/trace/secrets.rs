@@ -7,8 +7,8 @@ use ottla_wire::tables::Direction;
 
 /// The byte that replaces each byte of a secret.
 const MASK: u8 = b'*';
-/// Length prefix, API and version: the part of a request of an unknown API that is kept. The frame may be a SASL token without a
-/// header.
+/// Length prefix, API and version: the part of a request of an unknown API that is kept. The frame may be a SASL token
+/// without a header.
 const HEAD: usize = 8;
 
 /// Whether frames of this API may have secrets, so that all their bytes must be examined.
@@ -16,7 +16,8 @@ pub(super) fn may_have_any(api: ApiKey) -> bool {
     api.info().is_none() || has_secrets(api)
 }
 
-/// Overwrites the secrets of a whole frame, its length prefix included, and the bytes that cannot be decoded and may be secret.
+/// Overwrites the secrets of a whole frame, its length prefix included, and the bytes that cannot be decoded and may be
+/// secret.
 pub(super) fn mask(frame: &mut BytesMut, api: ApiKey, version: i16, direction: Direction) {
     if api.info().is_none() {
         frame.iter_mut().skip(HEAD).for_each(|byte| *byte = MASK);

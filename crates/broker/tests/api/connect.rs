@@ -90,7 +90,7 @@ async fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
         let answer = peer.receive().await.unwrap();
         assert_eq!(&answer[..], b"\0\0\0\x07\0\x23\0\0\0\x01\0\x12\0\0\0\x05");
     }
-    assert_eq!(peer.call(&named(), 4).await.error_code, 0, "the connection goes on");
+    assert_eq!(peer.call(&named(), 4).await.error_code, 0, "the connection stays open");
 }
 
 #[tokio::test]

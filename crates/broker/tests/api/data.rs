@@ -129,7 +129,7 @@ async fn what_is_produced_is_fetched_in_every_version_and_codec() {
         let found = batches(&row);
         assert_eq!((row.error_code, row.high_watermark, row.last_stable_offset), (0, expected, expected));
         assert!(row.aborted_transactions.is_none());
-        assert_eq!(found.len(), 51, "version {version}: zstd is kept from nobody");
+        assert_eq!(found.len(), 51, "version {version}: zstd is sent to every version");
         assert_eq!(found[0].header().base_offset, 0);
         for batch in &found {
             batch.check_crc().unwrap();

@@ -42,7 +42,8 @@ impl Command for Installation {
     }
 }
 
-/// Writes the batches of a plan into a run, `per_part` in each part and without those in `gone`, and installs its parts.
+/// Writes the batches of a plan into a run, `per_part` in each part and without those in `gone`, and installs its
+/// parts.
 async fn rewrite(
     server: &Server,
     at: TopicPartition,

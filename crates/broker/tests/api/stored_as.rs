@@ -1,5 +1,5 @@
-//! What a topic's settings make of a batch: the codec it is stored with, the sizes and timestamps it may have, the records that an
-//! answer names.
+//! What a topic's settings make of a batch: the codec it is stored with, the sizes and timestamps it may have, the
+//! records that an answer names.
 
 use crate::configs::set_topic;
 use crate::data::{batches, create, fetch_request, only, produce_request};

@@ -11,7 +11,8 @@ use ottla_wire::{ApiKey, ErrorCode, Text, Uuid, frame};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The exchanges of the trace, once there are `count`: a client may receive its response a moment before the trace has it.
+/// The exchanges of the trace, once there are `count`: a client may receive its response a moment before the trace has
+/// it.
 pub(crate) async fn kept(server: &Server, filter: &TraceFilter, count: usize) -> Vec<Arc<Exchange>> {
     loop {
         let all = server.context().trace().snapshot(filter);

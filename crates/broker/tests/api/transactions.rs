@@ -281,7 +281,7 @@ async fn t_231_t_233_transactions_are_described_and_listed() {
     owner(&mut peer, "idle").await;
     write(&mut peer, Some("my-app-1"), me, 0, 12).await;
     let request = DescribeTransactionsRequest {
-        transactional_ids: ["my-app-1", "idle", "", "nobody"].map(Text::from).to_vec(),
+        transactional_ids: ["my-app-1", "idle", "", "unknown"].map(Text::from).to_vec(),
         ..Default::default()
     };
     let states = peer.call(&request, 0).await.transaction_states;

@@ -164,7 +164,7 @@ async fn t_50_t_60_t_61_t_64_t_83_requests_of_producers() {
     assert_eq!(verdicts(&server, 7).await, [format!("T-64: {fenced}")]);
     write(&mut peer, Some("x"), (me.0, 0), 0, 12).await;
     assert_eq!(verdicts(&server, 8).await, [format!("T-83: {fenced}")]);
-    write(&mut peer, Some("nobody"), me, 0, 12).await;
+    write(&mut peer, Some("unknown"), me, 0, 12).await;
     let words = "the transactional id was never initialised, or has expired";
     let unknown = "the transactional id does not belong to this producer";
     assert_eq!(verdicts(&server, 9).await, [format!("T-83: events-0: {words}: {unknown}")]);

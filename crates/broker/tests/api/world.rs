@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ottla_broker::host::{self, HostOptions, Snapshots};
-use ottla_broker::{Advertised, Context, ContextOptions, Server};
+use ottla_broker::{AdvertisedAddress, Context, ContextOptions, Server};
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
 use ottla_wire::messages::Request;
@@ -25,7 +25,7 @@ pub(crate) async fn broker(configs: &[(&str, &str)]) -> Server {
     };
     let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let advertised = Advertised { host: "localhost".to_owned(), port: 0 };
+    let advertised = AdvertisedAddress { host: "localhost".to_owned(), port: 0 };
     let advertised = advertised.bound_to(listener.local_addr().unwrap());
     let options = ContextOptions::new(advertised, "memory");
     let context = Context::new(started.host, started.reader, options).await.unwrap();

@@ -36,7 +36,8 @@ impl Ledger {
         Ledger { what, ..Ledger::default() }
     }
 
-    /// The log was reported durable up to a position: records up to there must survive, and replies stamped up to there are released.
+    /// The log was reported durable up to a position: records up to there must survive, and replies stamped up to there
+    /// are released.
     pub(crate) fn told(&mut self, durable: LogPosition) {
         let whole = self.records.iter().take_while(|(_, end, _)| *end <= durable).count();
         let released = self.held.iter().filter(|(stamp, _)| *stamp <= durable).map(|(_, rests_on)| *rests_on);

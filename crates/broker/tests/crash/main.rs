@@ -1,5 +1,5 @@
-//! The law of replay on a disk: after a crash at any instant, a restart finds the state after some prefix of the records, and
-//! that prefix covers every reply that was released.
+//! The law of replay on a disk: after a crash at any instant, a restart finds the state after some prefix of the
+//! records, and that prefix covers every reply that was released.
 #![expect(clippy::unwrap_used, reason = "a step that fails ends its test")]
 
 mod history;

@@ -1,4 +1,5 @@
-//! The bound on the tail of the log: it is never exceeded, producers are slowed down before it, and no other request waits.
+//! The bound on the tail of the log: it is never exceeded, producers are slowed down before it, and no other request
+//! waits.
 
 use crate::world::{BOUND, World, poll};
 use ottla_broker::host::NoRoom;

@@ -1,7 +1,7 @@
 //! A Fetch whose planned data is freed before it reads plans again, and responds as if nothing had been moved.
 
 use crate::world::{World, at, poll};
-use ottla_broker::{Advertised, Context, ContextOptions, StreamServer};
+use ottla_broker::{AdvertisedAddress, Context, ContextOptions, StreamServer};
 use ottla_wire::batch::split as batches;
 use ottla_wire::messages::Request;
 use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -25,7 +25,7 @@ impl Fetch {
     /// Fetches a topic from its first offset on. The plan is made; nothing is read yet.
     fn planned(world: &mut World, topic: u8) -> Fetch {
         let (host, reader) = (world.driven.host().clone(), world.driven.reader());
-        let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };
+        let advertised = AdvertisedAddress { host: "localhost".to_owned(), port: 9092 };
         let options = ContextOptions::new(advertised, "memory");
         let context = world.wait(Context::new(host, reader, options)).unwrap();
         let mut server = StreamServer::new(context);

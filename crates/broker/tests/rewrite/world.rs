@@ -1,7 +1,7 @@
 //! A host that the test runs step by step, so small that it rewrites all the time, and the records it should hold.
 
 use bytes::Bytes;
-use ottla_broker::host::{self, Driven, HostGone, HostOptions, NoRoom, ProduceOutcome, Snapshots};
+use ottla_broker::host::{self, DrivenHost, HostGone, HostOptions, NoRoom, ProduceOutcome, Snapshots};
 use ottla_core::Command;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
@@ -33,7 +33,7 @@ pub(crate) type Offer = Result<Result<ProduceOutcome, NoRoom>, HostGone>;
 /// The host, and the offsets and values of the records that it should hold.
 pub(crate) struct World {
     pub(crate) medium: FaultMedium,
-    pub(crate) driven: Driven,
+    pub(crate) driven: DrivenHost,
     pub(crate) now: Millis,
     more: BTreeMap<String, String>,
     pub(crate) expected: BTreeMap<TopicPartition, Vec<(i64, usize)>>,

@@ -1,11 +1,11 @@
 //! A host on a small disk, and the commands that the tests submit to it.
 
-use ottla_broker::host::{self, Host, HostGone, HostOptions, NoRoom, Snapshots, Started};
+use ottla_broker::host::{self, Host, HostGone, HostOptions, NoRoom, RunningHost, Snapshots};
 use ottla_core::Shard;
 use ottla_core::catalog::{CreateTopics, DeleteTopics, NewTopic, TopicRef};
 use ottla_core::config::Settings;
 use ottla_core::groups::MemberRef;
-use ottla_core::offsets::{CommitOffsets, Fetched, NewOffset, TopicOffsets};
+use ottla_core::offsets::{CommitOffsets, NewOffset, OffsetLookup, TopicOffsets};
 use ottla_core::partitions::Isolation;
 use ottla_core::partitions::{Produce, ProduceBatch};
 use ottla_core::transactions::TransactionCheck;
@@ -53,7 +53,7 @@ impl World {
             snapshots: Snapshots::every(u64::MAX),
         };
         let started = host::start(Arc::new(medium.clone()), options).unwrap();
-        let Started { host, reader, failure, thread, .. } = started;
+        let RunningHost { host, reader, failure, thread, .. } = started;
         World { medium, host, failure, reader, thread }
     }
 
@@ -158,13 +158,14 @@ impl World {
     /// The committed offset of a topic.
     pub(crate) async fn committed(&self, topic: u8) -> Option<i64> {
         let look = move |shard: &Shard, _| match shard.offsets().fetch("group", at(topic), false) {
-            Fetched::Offset(value) => Some(value.offset.0),
+            OffsetLookup::Offset(value) => Some(value.offset.0),
             _ => None,
         };
         self.host.read(look).await.unwrap()
     }
 
-    /// Reads all batches of a topic up to the last stable offset, with their bytes. Returns the offset behind the last one.
+    /// Reads all batches of a topic up to the last stable offset, with their bytes. Returns the offset behind the last
+    /// one.
     pub(crate) async fn read_all(&self, topic: u8) -> i64 {
         loop {
             // As for any reader, retention may free a segment between the plan and the read: plan again.

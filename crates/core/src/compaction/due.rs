@@ -35,11 +35,11 @@ pub struct Cleanable {
     pub ratio: f64,
 }
 
-/// What can be compacted of a partition, if it is time to. `stable` is its last stable offset: nothing undecided is looked at. `bytes`
-/// are those of all its stretches, which come in order of offset.
+/// What can be compacted of a partition, if it is time to. `stable` is its last stable offset: nothing undecided is
+/// looked at. `bytes` are those of all its stretches, which come in order of offset.
 ///
-/// Kafka never compacts its active segment. Here that is the end of the partition: what is younger than `segment.ms`, or than
-/// `max.compaction.lag.ms` if that is shorter, and is among the last `segment.bytes` of the partition.
+/// Kafka never compacts its active segment. Here that is the end of the partition: what is younger than `segment.ms`,
+/// or than `max.compaction.lag.ms` if that is shorter, and is among the last `segment.bytes` of the partition.
 pub fn cleanable(
     now: Millis,
     limits: &CompactionLimits,

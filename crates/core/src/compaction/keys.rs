@@ -8,8 +8,8 @@ const SLOT: usize = 24;
 const FEWEST: usize = 1024;
 const FREE: i64 = -1;
 
-/// The last offset of each key. Keys are known by a digest of 128 bits, which the caller makes with a secret of its own: nobody can
-/// look for two keys with one digest, and chance does not find them.
+/// The last offset of each key. Keys are known by a digest of 128 bits, which the caller makes with a secret of its
+/// own: no producer can search for two keys with one digest, and a chance collision is negligible.
 #[derive(Debug)]
 pub struct Keys {
     /// Open addressing, a digest in two halves and its offset; always a power of two, at most three quarters full.
@@ -41,7 +41,8 @@ impl Keys {
         self.most / 4 * 3
     }
 
-    /// Notes that a key is at this offset, which is larger than any noted for it before. False if there is no room for one more key.
+    /// Notes that a key is at this offset, which is larger than any noted for it before. False if there is no room for
+    /// one more key.
     pub fn note(&mut self, digest: u128, offset: Offset) -> bool {
         if self.used == self.slots.len() / 4 * 3 && !self.grow() {
             return self.replace(digest, offset);

@@ -2,12 +2,13 @@
 //!
 //! - A record stays if it is the last of its key. One without a key goes: nothing could ever replace it.
 //! - Aborted records go, whatever their key.
-//! - A tombstone that is the last of its key stays until the delete horizon of its batch has passed. The pass that first keeps it sets
-//!   the horizon, `delete.retention.ms` from then.
-//! - A marker is no record: keys are not compared. It stays while any batch of its transaction does, and from then on until its
-//!   horizon has passed. A transaction may begin and end anywhere: its batches and its marker meet by producer, in offset order.
-//! - The last data batch of a producer that is still known stays, if only empty: it holds the last sequence number. If the last entry
-//!   is a marker of a later epoch, the marker stays, if only empty: it holds the epoch.
+//! - A tombstone that is the last of its key stays until the delete horizon of its batch has passed. The pass that
+//!   first keeps it sets the horizon, `delete.retention.ms` from then.
+//! - A marker is no record: keys are not compared. It stays while any batch of its transaction does, and from then on
+//!   until its horizon has passed. A transaction may begin and end anywhere: its batches and its marker meet by
+//!   producer, in offset order.
+//! - The last data batch of a producer that is still known stays, if only empty: it holds the last sequence number. If
+//!   the last entry is a marker of a later epoch, the marker stays, if only empty: it holds the epoch.
 //! - The last batch of the partition stays, if only empty.
 
 use super::Keys;
@@ -54,9 +55,9 @@ pub struct RecordFacts {
     pub tombstone: bool,
 }
 
-/// What is left of a batch after every record was judged.
+/// The remaining part of a batch after every record was judged.
 #[derive(Clone, Copy, Debug)]
-pub struct Left {
+pub struct RemainingBatch {
     /// Records that stay.
     pub records: usize,
     /// Those of them without a value.
@@ -83,7 +84,8 @@ pub enum Outcome {
     },
 }
 
-/// A pass over one partition. Batches are shown to it in order of offset: first the dirty ones, whose keys it notes, then all.
+/// A pass over one partition. Batches are shown to it in order of offset: first the dirty ones, whose keys it notes,
+/// then all.
 #[derive(Debug)]
 pub struct Pass<'a> {
     now: Millis,
@@ -114,8 +116,8 @@ enum Hand {
 }
 
 impl<'a> Pass<'a> {
-    /// A pass at a time, over a partition that ends with `last` and has these aborted transactions and producers. `keys` is taken
-    /// as it is.
+    /// A pass at a time, over a partition that ends with `last` and has these aborted transactions and producers.
+    /// `keys` is taken as it is.
     pub fn new(now: Millis, delete_retention: Millis, last: Offset, keys: &'a mut Keys) -> Pass<'a> {
         Pass {
             now,
@@ -186,7 +188,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Puts the batch at hand away, of which this is left.
-    pub fn end(&mut self, batch: &BatchFacts, left: Left) -> Outcome {
+    pub fn end(&mut self, batch: &BatchFacts, left: RemainingBatch) -> Outcome {
         if left.records == 0 && !self.must_stay(batch) {
             return Outcome::Dropped;
         }

@@ -2,7 +2,7 @@
 
 use super::{Cleanable, Stretch, cleanable};
 use crate::catalog::{Catalog, Topic};
-use crate::partitions::{Cut, Install, Partition, Partitions, RetentionClass, size};
+use crate::partitions::{Install, PartLimits, Partition, Partitions, RetentionClass, size};
 use ottla_types::record::{AbortedTransaction, ProducerState, RunPart, StoredBatch};
 use ottla_types::{Millis, Offset, TopicPartition};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub struct Compactable {
     /// The partition.
     pub partition: TopicPartition,
     /// Where its new parts end.
-    pub cut: Cut,
+    pub cut: PartLimits,
     /// `delete.retention.ms`.
     pub delete_retention: Millis,
     /// The last offset of the partition.
@@ -59,8 +59,8 @@ impl Compactable {
     }
 }
 
-/// The partitions of compacted topics that are due, the dirtiest first, as many as one job takes; then by class and partition.
-/// Those in `aside` are passed over.
+/// The partitions of compacted topics that are due, the dirtiest first, as many as one job takes; then by class and
+/// partition. Those in `aside` are passed over.
 pub(crate) fn plan(
     now: Millis,
     (catalog, partitions): (&Catalog, &Partitions),
@@ -99,11 +99,11 @@ fn compactable(
     let inside = |last: Offset| last <= found.to;
     let parts = partition.parts().iter().take_while(|part| inside(part.last_offset)).copied().collect();
     let batches = partition.tail().take_while(|batch| inside(batch.last_offset)).take(most).collect();
-    let cut = Cut::of(&topic.settings);
+    let cut = PartLimits::of(&topic.settings);
     Compactable {
         class: RetentionClass::of(&topic.settings),
         partition: at,
-        cut: if topic.settings.delete { cut } else { Cut { span: Millis(i64::MAX), ..cut } },
+        cut: if topic.settings.delete { cut } else { PartLimits { span: Millis(i64::MAX), ..cut } },
         delete_retention: topic.settings.delete_retention,
         last: partition.next_offset().plus(-1),
         dirty: found.dirty,

@@ -1,9 +1,9 @@
 //! Broker configuration: the keys that decide something here, and what they come to.
 
+use super::Kind;
 use super::ignored::IGNORED_BROKER_KEYS;
 use super::key::BrokerKey;
-use super::topic::{TOPIC_KEYS, TopicSettings};
-use super::{ConfigError, Kind};
+use super::topic_key::TOPIC_KEYS;
 use ottla_types::Millis;
 use std::collections::BTreeMap;
 
@@ -154,8 +154,8 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
         "ottla.producers.max",
         POSITIVE,
         "100000",
-        "producers without transactions that are remembered, counted for each partition they write to; the ones used least \
-         lately are forgotten when there are more",
+        "producers without transactions that are remembered, counted for each partition they write to; the least recently \
+         used are forgotten when there are more",
     ),
     fixed(
         "ottla.queued.max.response.bytes",
@@ -235,8 +235,8 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
     ),
 ];
 
-/// All configuration keys of the broker, by name: its own, and those that only give a topic key its default, which can all be
-/// changed while the broker runs.
+/// All configuration keys of the broker, by name: its own, and those that only give a topic key its default, which can
+/// all be changed while the broker runs.
 pub fn broker_keys() -> Vec<BrokerKey> {
     let mut keys: Vec<BrokerKey> = BROKER_KEYS.iter().chain(IGNORED_BROKER_KEYS).copied().collect();
     let own = keys.len();
@@ -326,43 +326,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Settings from configuration under Kafka's names; what is not given has its default.
-    ///
-    /// # Errors
-    /// A key is unknown, or a value is not one its key takes.
-    pub fn from_configs(given: &BTreeMap<String, String>) -> Result<Settings, ConfigError> {
-        for (name, value) in given {
-            super::check_broker_config(name, value)?;
-        }
-        let settings = Settings::resolve(given.clone());
-        settings.check()?;
-        Ok(settings)
-    }
-
-    /// Checks what keys say about each other.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let contradiction = |name: &str, value: i64, why: String| {
-            Err(ConfigError::Contradiction { name: name.to_owned(), value: value.to_string(), why })
-        };
-        let (least, most) = (self.group_min_session_timeout, self.group_max_session_timeout);
-        if least > most {
-            let why = format!("group.max.session.timeout.ms is {}, so no member could join a group", most.0);
-            return contradiction("group.min.session.timeout.ms", least.0, why);
-        }
-        let replicas = self.default_replication_factor;
-        if replicas > 1 && !self.clamp_replication_factor {
-            let why = "there is one broker, so no topic could be created with the default; \
-                       ottla.clamp.replication.factor=true takes any factor for 1"
-                .to_owned();
-            return contradiction("default.replication.factor", replicas.into(), why);
-        }
-        if self.retention_ms() == 0 {
-            let (name, value) = ("log.retention.ms".to_owned(), "0".to_owned());
-            return Err(ConfigError::BadValue { name, value, expected: "-1, or 1 and more".to_owned() });
-        }
-        TopicSettings::resolve(self, &BTreeMap::new()).check()
-    }
-
     /// These settings with some keys replaced.
     pub(crate) fn overlaid(&self, more: &BTreeMap<String, String>) -> Settings {
         let mut given = self.given.clone();
@@ -380,7 +343,8 @@ impl Settings {
         self.given.get(name).map(String::as_str)
     }
 
-    /// The value in force of a broker key: as given, by itself or in another unit, else its default; none if it has neither.
+    /// The value in force of a broker key: as given, by itself or in another unit, else its default; none if it has
+    /// neither.
     pub fn value(&self, name: &str) -> Option<String> {
         match name {
             "log.retention.ms" => return Some(self.retention_ms().to_string()),
@@ -391,8 +355,8 @@ impl Settings {
         self.given(name).or_else(default).map(str::to_owned)
     }
 
-    /// Retention by the finest unit given: milliseconds, minutes, hours; -1 is for ever.
-    fn retention_ms(&self) -> i64 {
+    /// Retention by the finest unit given: milliseconds, minutes, hours; -1 means no limit.
+    pub(super) fn retention_ms(&self) -> i64 {
         let given = |name: &str| self.given(name).and_then(|text| text.trim().parse::<i64>().ok());
         let (count, unit) = match (given("log.retention.ms"), given("log.retention.minutes")) {
             (Some(ms), _) => (ms, 1),
@@ -409,7 +373,7 @@ impl Settings {
             .unwrap_or_else(|| given("log.roll.hours").unwrap_or(168).saturating_mul(3_600_000))
     }
 
-    fn resolve(given: BTreeMap<String, String>) -> Settings {
+    pub(super) fn resolve(given: BTreeMap<String, String>) -> Settings {
         let text = |name: &str| -> String {
             let default = || find(name).map_or("", |key| key.default).to_owned();
             given.get(name).map(|value| value.trim().to_owned()).unwrap_or_else(default)
@@ -454,6 +418,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ConfigError;
     use super::*;
 
     #[test]
@@ -498,13 +463,5 @@ mod tests {
         }
         let keys = broker_keys();
         assert!(keys.windows(2).all(|two| two[0].name < two[1].name), "sorted, none twice");
-    }
-
-    #[test]
-    fn hours_give_the_time_of_a_part() {
-        let given = BTreeMap::from([("log.roll.hours".to_owned(), "2".to_owned())]);
-        let settings = Settings::from_configs(&given).unwrap();
-        let topic = TopicSettings::resolve(&settings, &BTreeMap::new());
-        assert_eq!(topic.compaction.segment_ms, Millis(7_200_000));
     }
 }

@@ -1,9 +1,9 @@
-//! Broker keys that Kafka changes at run time and that change nothing in this broker: they are accepted, so that tools and
-//! provisioning scripts work, and are shown with that description.
+//! Broker keys that Kafka changes at run time and that change nothing in this broker: they are accepted, so that tools
+//! and provisioning scripts work, and are shown with that description.
 
 use super::check::Kind;
 use super::key::BrokerKey;
-use super::topic::NO_EFFECT;
+use super::topic_key::NO_EFFECT;
 
 const fn ignored(name: &'static str, kind: Kind, default: &'static str) -> BrokerKey {
     BrokerKey { name, kind, default, dynamic: true, has_effect: false, doc: NO_EFFECT }

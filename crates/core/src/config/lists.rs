@@ -1,7 +1,7 @@
 //! Settings whose values are lists: items are added and taken away (IncrementalAlterConfigs).
 
 use super::check::{ConfigError, Kind, items};
-use super::{broker, topic};
+use super::{broker, topic_key};
 
 /// The list with more items, none of them twice (IncrementalAlterConfigs APPEND).
 pub(crate) fn list_append(name: &str, current: Option<&String>, more: &str) -> Result<String, ConfigError> {
@@ -27,7 +27,7 @@ pub(crate) fn list_subtract(
 }
 
 fn current_list(name: &str, current: Option<&String>) -> Result<String, ConfigError> {
-    let (kind, default) = match (topic::find(name), broker::find(name)) {
+    let (kind, default) = match (topic_key::find(name), broker::find(name)) {
         (Some(key), _) => (key.kind, key.default),
         (None, Some(key)) => (key.kind, key.default),
         (None, None) => return Err(ConfigError::UnknownKey(name.to_owned())),

@@ -6,19 +6,21 @@
 //!        ▲  ▲                                  │     ▲                             │
 //!        │  │ everybody left or was dropped    │     │ member joins with news,     │ member joins with news,
 //!        │  └──────────────────────────────────┤     │ leaves or expires;          │ leaves or expires;
-//!        │                                     │     │ somebody never synced       │ the leader joins;
-//!        │                 all joined, or time │     │                             │ somebody never synced
+//!        │                                     │     │ a member never synced       │ the leader joins;
+//!        │                 all joined, or time │     │                             │ a member never synced
 //!        │                 is up: new          ▼     │                             │
 //!        │                 generation       Completing ──────────────────────► Stable
 //!        │                                             the leader brings the assignment
 //!        └── (Preparing only: a group empties by way of a generation without members)
 //! ```
 //!
-//! A deleted group is Dead in Kafka's words; here it is gone. Events, each in its own file with a `match` over all states:
-//! join, sync, heartbeat, leave, and in `expire` the timers: member session, promised id, join phase, sync phase.
+//! A deleted group is Dead in Kafka's words; here it is gone. Events, each in its own file with a `match` over all
+//! states: join, sync, heartbeat, leave, and in `expire` the timers: member session, promised id, join phase, sync
+//! phase.
 //!
-//! A step changes only volatile state: who waits, when who was heard of, and a generation whose assignment is awaited. A complete,
-//! changed or emptied generation is a record; applying the record changes the stored state and the live one that follows from it.
+//! A step changes only volatile state: waiting requests, times of heartbeats, and a generation whose assignment is
+//! awaited. A complete, changed or emptied generation is a record; applying the record changes the stored state and the
+//! live one that follows from it.
 
 mod expire;
 mod heartbeat;
@@ -36,7 +38,7 @@ pub(super) use member::size;
 use super::command::{JoinError, JoinGroupReply, JoinRefusal, MemberError, SyncError, SyncGroupReply};
 use crate::catalog::Catalog;
 use crate::effect::{Effects, Ticket, TicketId};
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use member::Member;
 use ottla_types::Millis;
 use ottla_types::record::ClassicGroupUpdated;
@@ -70,7 +72,7 @@ impl Turn<'_> {
         &mut self,
         ticket: Ticket<JoinGroupReply>,
         member_id: &str,
-        error: impl Into<Refused<JoinError>>,
+        error: impl Into<Rejection<JoinError>>,
     ) {
         let refusal = JoinRefusal { member_id: member_id.to_owned(), error: error.into() };
         self.reply_join(ticket, Err(refusal));
@@ -94,7 +96,7 @@ pub(super) struct Initial {
 
 /// The join phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Joining {
+pub(super) struct JoinPhase {
     /// Set if the group was empty before: then it is the clock that ends the phase, not the last member.
     pub(super) initial: Option<Initial>,
     /// When the phase ends without those who have not joined.
@@ -103,7 +105,7 @@ pub(super) struct Joining {
 
 /// Who has not fetched its assignment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Syncing {
+pub(super) struct SyncPhase {
     /// Members that have not sent SyncGroup.
     pub(super) missing: BTreeSet<String>,
     /// When they are dropped.
@@ -116,11 +118,11 @@ pub(super) enum State {
     /// No members.
     Empty,
     /// PreparingRebalance: members (re)join.
-    Preparing(Joining),
+    Preparing(JoinPhase),
     /// CompletingRebalance: everybody has its generation, the leader's assignment is awaited.
-    Completing(Syncing),
+    Completing(SyncPhase),
     /// Assigned.
-    Stable(Syncing),
+    Stable(SyncPhase),
 }
 
 /// A group as it is right now, and what of it is in the log.
@@ -188,12 +190,12 @@ impl ClassicGroup {
         self.protocol_type.as_deref() == Some("consumer")
     }
 
-    /// Makes sure a timer at this time is not overslept.
+    /// Schedules a timer no later than `at`.
     pub(super) fn arm(&mut self, at: Millis) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 
-    /// The member was heard of: its session starts over.
+    /// The member sent a request: its session starts over.
     pub(super) fn touch(&mut self, member_id: &str, now: Millis) {
         if let Some(member) = self.members.get_mut(member_id) {
             let deadline = now.after(member.facts.session_timeout);
@@ -232,7 +234,7 @@ impl ClassicGroup {
         self.members.values().filter(|member| member.joining.is_some()).count()
     }
 
-    /// True if nobody is waited for in the join phase.
+    /// True if the join phase waits for no member.
     pub(super) fn all_joined(&self) -> bool {
         self.promised.is_empty() && self.members.values().all(|member| member.joining.is_some())
     }
@@ -269,7 +271,7 @@ impl ClassicGroup {
         matches!(self.state, State::Stable(_))
     }
 
-    /// True if nobody is in the group or on the way to it.
+    /// True if the group has no member and no client that joins it.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_empty() && self.promised.is_empty()
     }

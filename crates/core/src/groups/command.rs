@@ -1,7 +1,7 @@
 //! What groups can be asked, and what they answer.
 
 use crate::effect::Ticket;
-use crate::refusal::{Facts, Refused, words};
+use crate::refusal::{Facts, Rejection, words};
 use bytes::Bytes;
 use ottla_types::Millis;
 use std::fmt::{self, Display};
@@ -109,11 +109,11 @@ pub enum GroupCommand {
 }
 
 /// The reply to [`JoinGroup`], when the member's generation is formed.
-pub type JoinGroupReply = Result<Joined, JoinRefusal>;
+pub type JoinGroupReply = Result<Membership, JoinRefusal>;
 /// The reply to [`SyncGroup`], when the generation has its assignment.
-pub type SyncGroupReply = Result<Synced, Refused<SyncError>>;
+pub type SyncGroupReply = Result<Assignment, Rejection<SyncError>>;
 /// The reply to [`Heartbeat`].
-pub type HeartbeatReply = Result<(), Refused<HeartbeatError>>;
+pub type HeartbeatReply = Result<(), Rejection<HeartbeatError>>;
 /// A result for each member of [`LeaveGroup`], in order.
 pub type LeaveGroupReply = Result<Vec<Result<(), MemberError>>, LeaveError>;
 /// A result for each group of [`DeleteGroups`], in order.
@@ -121,7 +121,7 @@ pub type DeleteGroupsReply = Vec<Result<(), DeleteGroupError>>;
 
 /// A member's place in a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Joined {
+pub struct Membership {
     /// The generation.
     pub generation: i32,
     /// Protocol type of the group.
@@ -155,7 +155,7 @@ pub struct JoinRefusal {
     /// The member id to show, or empty.
     pub member_id: String,
     /// The reason.
-    pub error: Refused<JoinError>,
+    pub error: Rejection<JoinError>,
 }
 
 /// Reasons not to join.
@@ -183,7 +183,7 @@ pub enum JoinError {
 
 /// A member's assignment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Synced {
+pub struct Assignment {
     /// Protocol type of the group.
     pub protocol_type: Option<String>,
     /// The chosen protocol.
@@ -228,7 +228,7 @@ pub enum HeartbeatError {
     RebalanceInProgress,
 }
 
-/// Why nobody could leave.
+/// Why no member could leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaveError {
     /// The group id is empty.
@@ -307,8 +307,8 @@ impl From<MemberError> for JoinError {
     }
 }
 
-impl From<MemberError> for Refused<SyncError> {
-    fn from(error: MemberError) -> Refused<SyncError> {
+impl From<MemberError> for Rejection<SyncError> {
+    fn from(error: MemberError) -> Rejection<SyncError> {
         match error {
             MemberError::Unknown => SyncError::UnknownMember.into(),
             MemberError::Fenced => SyncError::FencedInstance.into(),
@@ -316,8 +316,8 @@ impl From<MemberError> for Refused<SyncError> {
     }
 }
 
-impl From<MemberError> for Refused<HeartbeatError> {
-    fn from(error: MemberError) -> Refused<HeartbeatError> {
+impl From<MemberError> for Rejection<HeartbeatError> {
+    fn from(error: MemberError) -> Rejection<HeartbeatError> {
         match error {
             MemberError::Unknown => HeartbeatError::UnknownMember.into(),
             MemberError::Fenced => HeartbeatError::FencedInstance.into(),
@@ -330,7 +330,7 @@ impl From<MemberError> for Refused<HeartbeatError> {
 pub enum CommitFencing {
     /// A generation was given, and there is no such group.
     UnknownGroup,
-    /// The group does not know this member, or has members and was told of none.
+    /// The group does not know this member, or it has members and the request names none.
     UnknownMember,
     /// Another member took over this static id.
     FencedInstance,
@@ -349,12 +349,12 @@ words! { CommitFencing:
 }
 
 /// Why a group does not take offsets, by the table of T-165.
-pub(super) fn refuse_commit(error: CommitFencing, facts: Facts) -> Refused<CommitFencing> {
-    Refused::by("T-165", error, facts)
+pub(super) fn refuse_commit(error: CommitFencing, facts: Facts) -> Rejection<CommitFencing> {
+    Rejection::by("T-165", error, facts)
 }
 
-impl From<MemberError> for Refused<CommitFencing> {
-    fn from(error: MemberError) -> Refused<CommitFencing> {
+impl From<MemberError> for Rejection<CommitFencing> {
+    fn from(error: MemberError) -> Rejection<CommitFencing> {
         match error {
             MemberError::Unknown => refuse_commit(CommitFencing::UnknownMember, Facts::None),
             MemberError::Fenced => refuse_commit(CommitFencing::FencedInstance, Facts::None),

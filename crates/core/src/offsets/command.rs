@@ -3,7 +3,7 @@
 use crate::catalog::TopicRef;
 use crate::effect::Ticket;
 use crate::groups::{CommitFencing, MemberRef};
-use crate::refusal::Refused;
+use crate::refusal::Rejection;
 use crate::transactions::TransactionError;
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 use std::fmt::{self, Display};
@@ -48,7 +48,8 @@ pub struct StageOffsets {
     pub producer_id: ProducerId,
     /// Its epoch.
     pub producer_epoch: ProducerEpoch,
-    /// True if the group's offsets must be in the transaction already (version 4 and below); else they are added (T-163).
+    /// True if the group's offsets must be in the transaction already (version 4 and below); else they are added
+    /// (T-163).
     pub verify_only: bool,
     /// For which group, and as which member; version 2 and below say nothing of the member.
     pub member: MemberRef,
@@ -77,9 +78,9 @@ pub enum OffsetCommand {
 }
 
 /// For each topic of [`CommitOffsets`] and each of its partitions a result, in order.
-pub type CommitOffsetsReply = Vec<Vec<Result<(), Refused<OffsetError>>>>;
+pub type CommitOffsetsReply = Vec<Vec<Result<(), Rejection<OffsetError>>>>;
 /// For each topic of [`StageOffsets`] and each of its partitions a result, in order.
-pub type StageOffsetsReply = Vec<Vec<Result<(), Refused<OffsetError>>>>;
+pub type StageOffsetsReply = Vec<Vec<Result<(), Rejection<OffsetError>>>>;
 /// For each topic of [`DeleteOffsets`] and each of its partitions a result, in order.
 pub type DeleteOffsetsReply = Result<Vec<Vec<Result<(), OffsetDeleteError>>>, DeleteOffsetsError>;
 

@@ -46,8 +46,9 @@ impl Offsets {
         }
     }
 
-    /// The partitions whose offsets are past retention, and how many offsets stay. Time counts from the commit; in a group
-    /// that had members, from when it lost the last. Staged offsets stay and keep their partition's committed one.
+    /// The partitions whose offsets are past retention, and how many offsets stay. Time counts from the commit; in a
+    /// group that had members, from when it lost the last. Staged offsets stay and keep their partition's committed
+    /// one.
     fn old_offsets(
         &self,
         now: Millis,

@@ -8,14 +8,14 @@ use super::{
 use crate::catalog::{Catalog, Topic};
 use crate::effect::Effects;
 use crate::hash::offsets_partition;
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use crate::transactions::{TransactionCheck, TransactionClaim};
 use ottla_types::record::{CommittedOffset, OffsetsCommitted, OffsetsDeleted, OffsetsStaged};
 use ottla_types::{Millis, TopicPartition};
 
 /// Results in the order asked.
 type Results<E> = Vec<Vec<Result<(), E>>>;
-type Refusal = Refused<OffsetError>;
+type Refusal = Rejection<OffsetError>;
 
 impl Offsets {
     /// Judges a command and replies to it.
@@ -124,7 +124,8 @@ fn stage_offsets(
     results
 }
 
-/// The transaction comes before the group: a fenced member's request may start it although its offsets are refused (T-164).
+/// The transaction comes before the group: a fenced member's request may start it although its offsets are refused
+/// (T-164).
 fn admit_stage(
     now: Millis,
     ask: &StageOffsets,
@@ -132,7 +133,7 @@ fn admit_stage(
     out: &mut Effects,
 ) -> Result<(), Refusal> {
     if ask.member.group_id.is_empty() {
-        return Err(Refused::by("T-162", OffsetError::InvalidGroupId, Facts::None));
+        return Err(Rejection::by("T-162", OffsetError::InvalidGroupId, Facts::None));
     }
     let home = offsets_partition(&ask.member.group_id, others.catalog.settings().offsets_partitions);
     let claim = TransactionClaim {
@@ -154,7 +155,8 @@ fn any_exists(catalog: &Catalog, topics: &[TopicOffsets]) -> bool {
     })
 }
 
-/// Each offset by itself: a partition that does not exist, what is wrong with the whole request, a note that is too long.
+/// Each offset by itself: a partition that does not exist, what is wrong with the whole request, a note that is too
+/// long.
 fn judge_offsets(
     now: Millis,
     catalog: &Catalog,
@@ -181,7 +183,7 @@ fn judge_offset(
     new: &NewOffset,
     gate: Result<(), Refusal>,
 ) -> Result<TopicPartition, Refusal> {
-    let unknown = |error| Refused::by("T-161", error, Facts::None);
+    let unknown = |error| Rejection::by("T-161", error, Facts::None);
     let topic = topic.ok_or(unknown(OffsetError::UnknownTopic))?;
     let at = existing(Some(topic), new.partition).ok_or(unknown(OffsetError::UnknownPartition))?;
     gate?;
@@ -190,7 +192,7 @@ fn judge_offset(
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let given = number(new.metadata.encode_utf16().count());
         let facts = Facts::Most { given, most: number(most) };
-        return Err(Refused::by("T-166", OffsetError::MetadataTooLarge, facts));
+        return Err(Rejection::by("T-166", OffsetError::MetadataTooLarge, facts));
     }
     Ok(at)
 }

@@ -4,7 +4,7 @@ use super::InstallParts;
 use super::producer::ProducerRefusal;
 use crate::catalog::TopicRef;
 use crate::effect::Ticket;
-use crate::refusal::{Refused, words};
+use crate::refusal::{Rejection, words};
 use crate::transactions::{TransactionCheck, TransactionError};
 use bytes::Bytes;
 use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
@@ -54,14 +54,15 @@ pub struct ProduceBatch {
 }
 
 /// A result for each batch of [`Produce`], in order.
-pub type ProduceReply = Vec<Result<Appended, Refused<ProduceError>>>;
+pub type ProduceReply = Vec<Result<AppendResult, Rejection<ProduceError>>>;
 
 /// A batch that is in the log, by this request or an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendResult {
     /// Offset of its first record.
     pub base_offset: Offset,
-    /// The broker's time in its records, none if they carry the producer's. A duplicate's is its original's timestamp (T-41).
+    /// The broker's time in its records, none if they carry the producer's. A duplicate's is its original's timestamp
+    /// (T-41).
     pub log_append_time: Millis,
     /// The first offset of the partition that can be read.
     pub log_start: Offset,
@@ -180,7 +181,7 @@ pub struct TxnMarker {
 }
 
 /// For each marker of [`WriteTxnMarkers`] a result for each partition, in order.
-pub type WriteTxnMarkersReply = Vec<Vec<Result<(), Refused<MarkerError>>>>;
+pub type WriteTxnMarkersReply = Vec<Vec<Result<(), Rejection<MarkerError>>>>;
 
 /// Why a marker was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,9 +26,9 @@ pub enum Source {
     },
 }
 
-/// What a partition lets go of.
+/// What a partition releases.
 #[derive(Debug, Default)]
-pub(crate) struct Released {
+pub(crate) struct ReleasedData {
     pub(super) parts: Vec<RunPart>,
     pub(super) batches: Vec<StoredBatch>,
 }
@@ -72,7 +72,8 @@ impl Index {
         part.or_else(|| self.tail.at_time(time, from).map(Source::Batch))
     }
 
-    /// What holds the first record with the largest timestamp of all, which is -1 if no record has any; none if there is nothing.
+    /// What holds the first record with the largest timestamp of all, which is -1 if no record has any; none if there
+    /// is nothing.
     pub(super) fn latest_time(&self, to: Offset) -> Option<Source> {
         let batch = self.tail.latest_time();
         let latest = self.parts.iter().map(|part| part.max_timestamp).max();
@@ -87,28 +88,28 @@ impl Index {
     }
 
     /// Takes out the parts and batches that end before `offset`.
-    pub(super) fn drop_below(&mut self, offset: Offset) -> Released {
+    pub(super) fn drop_below(&mut self, offset: Offset) -> ReleasedData {
         let count = self.parts.partition_point(|part| part.last_offset < offset);
         let parts: Vec<_> = self.parts.drain(..count).collect();
         self.bytes -= bytes(&parts);
-        Released { parts, batches: self.tail.drop_front(self.tail.count_below(offset)) }
+        ReleasedData { parts, batches: self.tail.drop_front(self.tail.count_below(offset)) }
     }
 
-    /// Whether a range can be replaced by these parts: it cuts no part and no batch, no batch in the log lies before it, and the
-    /// parts lie in it one after the other.
+    /// Whether a range can be replaced by these parts: it cuts no part and no batch, no batch in the log lies before
+    /// it, and the parts lie in it one after the other.
     pub(super) fn takes(&self, installed: &PartsInstalled) -> bool {
         self.range(installed).is_some() && in_order(installed)
     }
 
-    /// Replaces what a range holds, with parts that begin at or after `log_start` or hold it. Returns what the range held; none,
-    /// without any change, if that cannot be.
-    pub(super) fn install(&mut self, installed: &PartsInstalled, log_start: Offset) -> Option<Released> {
+    /// Replaces what a range holds, with parts that begin at or after `log_start` or hold it. Returns what the range
+    /// held; none, without any change, if that cannot be.
+    pub(super) fn install(&mut self, installed: &PartsInstalled, log_start: Offset) -> Option<ReleasedData> {
         let (parts, batches) = self.range(installed).filter(|_| in_order(installed))?;
         let kept = installed.parts.iter().filter(|part| part.last_offset >= log_start).copied();
         self.bytes += kept.clone().map(|part| part.bytes).sum::<u64>();
         let parts: Vec<_> = self.parts.splice(parts, kept).collect();
         self.bytes -= bytes(&parts);
-        Some(Released { parts, batches: self.tail.drop_front(batches) })
+        Some(ReleasedData { parts, batches: self.tail.drop_front(batches) })
     }
 
     /// What a range holds: parts, and how many of the first batches in the log.
@@ -129,8 +130,8 @@ impl Index {
     }
 
     /// Everything.
-    pub(super) fn release(&self) -> Released {
-        Released { parts: self.parts.clone(), batches: self.tail.iter().collect() }
+    pub(super) fn release(&self) -> ReleasedData {
+        ReleasedData { parts: self.parts.clone(), batches: self.tail.iter().collect() }
     }
 }
 

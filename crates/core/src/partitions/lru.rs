@@ -1,4 +1,4 @@
-//! Which producers without transactions were used least lately, should there be too many to remember.
+//! LRU order of non-transactional producers, for eviction above `ottla.producers.max`.
 
 use ottla_types::record::ProducerState;
 use ottla_types::{Millis, ProducerId, TopicPartition};
@@ -8,8 +8,8 @@ use std::ops::Bound;
 /// Entries that one search looks at, at most.
 const LOOKS: usize = 4096;
 
-/// Producers by the time of their last use as it was when it was last looked at: an append costs nothing here. Entries of
-/// producers that were forgotten meanwhile stay until a search meets them.
+/// Producers by the time of their last use as it was when it was last looked at: an append costs nothing here. Entries
+/// of producers that were forgotten meanwhile stay until a search meets them.
 #[derive(Debug, Default)]
 pub(super) struct ProducerLru {
     order: BTreeSet<(Millis, TopicPartition, ProducerId)>,
@@ -33,7 +33,7 @@ impl ProducerLru {
         self.order.remove(&(state.last_append, at, state.producer_id));
     }
 
-    /// Those used least lately, `most` at most, so that no more than `leave` are left.
+    /// The least recently used, `most` at most, so that no more than `leave` are left.
     pub(super) fn least<'a>(
         &mut self,
         leave: usize,

@@ -8,10 +8,10 @@
 //!
 //! The high watermark is volatile: it follows what the host calls durable. All else comes from records alone.
 
-use super::index::{Index, Released};
+use super::index::{Index, ReleasedData};
 use super::open::{Holder, OpenTransactions};
 use super::producer::{ProducerRefusal, Producers, Verdict};
-use crate::refusal::Refused;
+use crate::refusal::Rejection;
 use ottla_types::record::{
     AbortedRestored, AbortedTransaction, BatchAppended, BatchPlace, BatchesRestored, LogRecord, Marker,
     PartitionRecord, PartitionRestored, PartsInstalled, PartsRestored, ProducerRestored, ProducerState,
@@ -87,8 +87,9 @@ impl Partition {
         self.index.tail().bytes()
     }
 
-    /// Whether parts can take the place of what a range holds: the range cuts no part and no batch, no batch that lies in the log
-    /// comes before it, and the parts lie in it one after the other. [`LogRecord::from`] of anything else has no effect.
+    /// Whether parts can take the place of what a range holds: the range cuts no part and no batch, no batch that lies
+    /// in the log comes before it, and the parts lie in it one after the other. [`LogRecord::from`] of anything else
+    /// has no effect.
     pub fn takes(&self, installed: &PartsInstalled) -> bool {
         self.index.takes(installed)
     }
@@ -112,7 +113,7 @@ impl Partition {
         &self,
         summary: &BatchSummary,
         first_must_be_zero: bool,
-    ) -> Result<Verdict, Refused<ProducerRefusal>> {
+    ) -> Result<Verdict, Rejection<ProducerRefusal>> {
         self.producers.judge(summary, first_must_be_zero)
     }
 
@@ -152,8 +153,9 @@ impl Partition {
         }
     }
 
-    /// Drops whole parts and batches below the new start and what else nobody can ask for; returns what was dropped.
-    pub(crate) fn apply_log_start(&mut self, log_start: Offset) -> Released {
+    /// Drops whole parts and batches below the new start and everything else that no client can request; returns what
+    /// was dropped.
+    pub(crate) fn apply_log_start(&mut self, log_start: Offset) -> ReleasedData {
         self.log_start = self.log_start.max(log_start);
         self.next_offset = self.next_offset.max(self.log_start);
         while self.aborted.front().is_some_and(|aborted| aborted.marker_offset < self.log_start) {
@@ -163,7 +165,7 @@ impl Partition {
     }
 
     /// Puts parts in the place of what a range held; returns that, or nothing if they do not fit.
-    pub(crate) fn apply_installed(&mut self, installed: &PartsInstalled) -> Option<Released> {
+    pub(crate) fn apply_installed(&mut self, installed: &PartsInstalled) -> Option<ReleasedData> {
         let released = self.index.install(installed, self.log_start)?;
         if installed.parts.iter().all(|part| part.clean) {
             self.forget_aborted(installed);
@@ -171,8 +173,8 @@ impl Partition {
         Some(released)
     }
 
-    /// Compaction took all aborted data out of a range: no reader has to be told of transactions whose data lay in it alone. One that
-    /// ends behind the range may have data there (T-212).
+    /// Compaction took all aborted data out of a range: no reader has to learn of transactions whose data lay in it
+    /// alone. One that ends behind the range may have data there (T-212).
     fn forget_aborted(&mut self, PartsInstalled { from, to, .. }: &PartsInstalled) {
         let nothing_before = self.index.parts().first().is_none_or(|part| part.base_offset >= *from);
         let in_range = |one: &AbortedTransaction| {
@@ -256,7 +258,7 @@ impl Partition {
     }
 
     /// All that it holds, when it goes.
-    pub(crate) fn release(&self) -> Released {
+    pub(crate) fn release(&self) -> ReleasedData {
         self.index.release()
     }
 }

@@ -1,19 +1,19 @@
 //! Produce: batches are appended, in a transaction or not, once each (T-40 to T-73).
 
-use super::command::{Appended, Produce, ProduceBatch, ProduceError, ProduceReply};
+use super::command::{AppendResult, Produce, ProduceBatch, ProduceError, ProduceReply};
 use super::producer::{Verdict, stale};
 use super::{Others, Partition, Partitions};
 use crate::catalog::{Catalog, Topic, TopicRef, is_internal};
 use crate::config::TopicSettings;
 use crate::effect::Effects;
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use crate::transactions::{TransactionCheck, TransactionClaim};
 use ottla_types::record::{BatchAppended, ProducerBatch};
 use ottla_types::{BatchSummary, Millis, ProducerEpoch, ProducerId, TimestampType, TopicPartition};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-type Refusal = Refused<ProduceError>;
+type Refusal = Rejection<ProduceError>;
 
 /// A batch on its way: where it goes, or why it goes nowhere.
 struct Entry {
@@ -52,11 +52,11 @@ impl Partitions {
         for entry in entries.iter_mut() {
             let Some(at) = entry.transactional_place() else { continue };
             match self.known_to_partition(at, &entry.batch.summary) {
-                Known::Open => {}
-                Known::Stale(epoch) => {
+                ProducerStanding::Open => {}
+                ProducerStanding::Stale(epoch) => {
                     entry.place = Err(stale("T-62", &entry.batch.summary, epoch).map(Into::into));
                 }
-                Known::No => asked.push((at, entry)),
+                ProducerStanding::No => asked.push((at, entry)),
             }
         }
         let Some((_, first)) = asked.first() else { return };
@@ -78,15 +78,15 @@ impl Partitions {
     }
 
     /// T-62, T-63: a transaction that is open at the partition needs no further question.
-    fn known_to_partition(&self, at: TopicPartition, batch: &BatchSummary) -> Known {
+    fn known_to_partition(&self, at: TopicPartition, batch: &BatchSummary) -> ProducerStanding {
         let partition = self.get(at);
         let Some(known) = partition.and_then(|partition| partition.producer(batch.producer_id)) else {
-            return Known::No;
+            return ProducerStanding::No;
         };
         match known.epoch.cmp(&batch.producer_epoch) {
-            Ordering::Greater => Known::Stale(known.epoch),
-            Ordering::Equal if known.transaction_start.is_some() => Known::Open,
-            Ordering::Equal | Ordering::Less => Known::No,
+            Ordering::Greater => ProducerStanding::Stale(known.epoch),
+            Ordering::Equal if known.transaction_start.is_some() => ProducerStanding::Open,
+            Ordering::Equal | Ordering::Less => ProducerStanding::No,
         }
     }
 
@@ -96,7 +96,7 @@ impl Partitions {
         entry: Entry,
         catalog: &Catalog,
         out: &mut Effects,
-    ) -> Result<Appended, Refusal> {
+    ) -> Result<AppendResult, Refusal> {
         let Entry { place, batch } = entry;
         let at = place?;
         let topic = catalog.topic(at.topic).ok_or(ProduceError::UnknownTopic)?;
@@ -132,10 +132,10 @@ fn entries(has_id: bool, batches: Vec<ProduceBatch>, catalog: &Catalog) -> Vec<E
     let mut seen = BTreeSet::new();
     let judge = |batch: &ProduceBatch| {
         if !owners.is_empty() && !has_id {
-            return Err(Refused::by("T-60", ProduceError::NoTransactionalId, Facts::None));
+            return Err(Rejection::by("T-60", ProduceError::NoTransactionalId, Facts::None));
         }
         if owners.len() > 1 {
-            return Err(Refused::by("T-56", ProduceError::SeveralProducers, Facts::None));
+            return Err(Rejection::by("T-56", ProduceError::SeveralProducers, Facts::None));
         }
         let at = place(batch, catalog)?;
         if !seen.insert(at) {
@@ -149,7 +149,7 @@ fn entries(has_id: bool, batches: Vec<ProduceBatch>, catalog: &Catalog) -> Vec<E
 }
 
 fn place(batch: &ProduceBatch, catalog: &Catalog) -> Result<TopicPartition, Refusal> {
-    let unknown = |error| Refused::by("T-61", error, Facts::None);
+    let unknown = |error| Rejection::by("T-61", error, Facts::None);
     let topic = match &batch.topic {
         TopicRef::Name(name) => catalog.topic_named(name),
         TopicRef::Id(id) => catalog.topic(*id),
@@ -167,7 +167,7 @@ fn place(batch: &ProduceBatch, catalog: &Catalog) -> Result<TopicPartition, Refu
 }
 
 /// What a partition knows of a transactional batch's producer.
-enum Known {
+enum ProducerStanding {
     /// It has a transaction of this epoch open here.
     Open,
     /// Its epoch went on, to this one.
@@ -182,7 +182,7 @@ fn owner(summary: &BatchSummary) -> (ProducerId, ProducerEpoch) {
 
 /// What a client's batch may never be, whatever the topic (T-49, T-57).
 fn check_shape(batch: &BatchSummary) -> Result<(), Refusal> {
-    let invalid = |rule, why| Err(Refused::by(rule, ProduceError::Invalid(why), Facts::None));
+    let invalid = |rule, why| Err(Rejection::by(rule, ProduceError::Invalid(why), Facts::None));
     if batch.control {
         return invalid("T-49", "clients may not write control batches");
     }
@@ -205,7 +205,7 @@ fn check_against_topic(now: Millis, topic: &Topic, batch: &ProduceBatch) -> Resu
     let summary = &batch.summary;
     if i64::from(summary.size) > settings.max_message_bytes {
         let most = settings.max_message_bytes;
-        return Err(Refused::on(
+        return Err(Rejection::on(
             ProduceError::TooLarge { most },
             Facts::Most { given: summary.size.into(), most },
         ));
@@ -236,7 +236,7 @@ fn check_times(now: Millis, settings: &TopicSettings, batch: &ProduceBatch) -> R
         (Some(time), _) => (time, settings.timestamp_before_max),
         (None, Some(time)) => (time, settings.timestamp_after_max),
     };
-    Err(Refused::on(ProduceError::BadTimestamp { least, most }, Facts::Clock { given, now, most: span }))
+    Err(Rejection::on(ProduceError::BadTimestamp { least, most }, Facts::Clock { given, now, most: span }))
 }
 
 /// The batch at the partition's end, with the timestamps it is stored with.
@@ -245,7 +245,7 @@ fn placed(
     topic: &Topic,
     (at, partition): (TopicPartition, &Partition),
     batch: ProduceBatch,
-) -> (BatchAppended, Appended) {
+) -> (BatchAppended, AppendResult) {
     let ProduceBatch { mut summary, payload, .. } = batch;
     summary.timestamp_type = topic.settings.timestamp_type;
     let log_append_time = match topic.settings.timestamp_type {
@@ -257,12 +257,12 @@ fn placed(
     };
     let base_offset = partition.next_offset();
     let record = BatchAppended { partition: at, base_offset, leader_epoch, at: now, summary, payload };
-    let appended = Appended { base_offset, log_append_time, log_start: partition.log_start() };
+    let appended = AppendResult { base_offset, log_append_time, log_start: partition.log_start() };
     (record, appended)
 }
 
-fn already_there(partition: &Partition, original: &ProducerBatch) -> Appended {
-    Appended {
+fn already_there(partition: &Partition, original: &ProducerBatch) -> AppendResult {
+    AppendResult {
         base_offset: original.first_offset,
         log_append_time: original.timestamp,
         log_start: partition.log_start(),

@@ -8,7 +8,7 @@
 //!      └── expiry, if no transaction is open ┘
 //! ```
 
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use ottla_types::record::{BatchAppended, Marker, ProducerBatch, ProducerState};
 use ottla_types::{BatchSummary, Millis, Offset, ProducerEpoch, ProducerId, next_sequence};
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Producers {
         &self,
         batch: &BatchSummary,
         first_must_be_zero: bool,
-    ) -> Result<Verdict, Refused<ProducerRefusal>> {
+    ) -> Result<Verdict, Rejection<ProducerRefusal>> {
         if !batch.producer_id.is_some() {
             return Ok(Verdict::Append);
         }
@@ -80,7 +80,7 @@ impl Producers {
         }
         if let Some(start) = known.transaction_start.filter(|_| !batch.transactional) {
             let facts = Facts::OpenSince { producer_id: batch.producer_id, start };
-            return Err(Refused::by("T-55", ProducerRefusal::OutsideTransaction, facts));
+            return Err(Rejection::by("T-55", ProducerRefusal::OutsideTransaction, facts));
         }
         Ok(Verdict::Append)
     }
@@ -174,14 +174,14 @@ pub(crate) fn stale(
     rule: &'static str,
     batch: &BatchSummary,
     current: ProducerEpoch,
-) -> Refused<ProducerRefusal> {
+) -> Rejection<ProducerRefusal> {
     let facts = Facts::Epochs { producer_id: batch.producer_id, given: batch.producer_epoch, current };
-    Refused::by(rule, ProducerRefusal::StaleEpoch, facts)
+    Rejection::by(rule, ProducerRefusal::StaleEpoch, facts)
 }
 
-fn out_of_order(rule: &'static str, batch: &BatchSummary, expected: i32) -> Refused<ProducerRefusal> {
+fn out_of_order(rule: &'static str, batch: &BatchSummary, expected: i32) -> Rejection<ProducerRefusal> {
     let facts = Facts::Sequence { producer_id: batch.producer_id, given: batch.base_sequence, expected };
-    Refused::by(rule, ProducerRefusal::OutOfOrder, facts)
+    Rejection::by(rule, ProducerRefusal::OutOfOrder, facts)
 }
 
 fn set_epoch(known: &mut ProducerState, epoch: ProducerEpoch) {

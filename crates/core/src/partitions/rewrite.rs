@@ -1,11 +1,13 @@
-//! What is rewritten into runs, and what of that is taken in: plans as values, made from the partitions and nothing else.
+//! What is rewritten into runs, and what of that is taken in: plans as values, made from the partitions and nothing
+//! else.
 //!
 //! ```text
 //!   tail batches below a position ──▶ TailPlan ──▶ (the host writes runs) ──▶ InstallParts ──▶ PartsInstalled
 //!   parts in runs ──▶ RunsPlan: punch dead ranges, rewrite what is half dead, merge what is many
 //! ```
 //!
-//! A run holds partitions of one retention class, sorted by topic id, partition and offset, so that it dies as a whole.
+//! A run holds partitions of one retention class, sorted by topic id, partition and offset, so that it expires as a
+//! whole.
 
 mod install;
 mod merge;
@@ -44,17 +46,17 @@ impl RetentionClass {
 
 /// Where parts of a partition end: what `segment.bytes` and `segment.ms` say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct PartLimits {
     /// Bytes that a part has at most, but for one batch that is larger.
     pub bytes: u64,
     /// How far timestamps in a part lie behind those of its first batch, at most.
     pub span: Millis,
 }
 
-impl Cut {
+impl PartLimits {
     /// The cut of a topic with these settings.
-    pub fn of(settings: &TopicSettings) -> Cut {
-        Cut { bytes: settings.compaction.segment_bytes, span: settings.compaction.segment_ms }
+    pub fn of(settings: &TopicSettings) -> PartLimits {
+        PartLimits { bytes: settings.compaction.segment_bytes, span: settings.compaction.segment_ms }
     }
 }
 
@@ -66,7 +68,7 @@ pub struct TailRange {
     /// The partition.
     pub partition: TopicPartition,
     /// Where its parts end.
-    pub cut: Cut,
+    pub cut: PartLimits,
     /// The batches and markers, by offset; never empty.
     pub batches: Vec<StoredBatch>,
 }
@@ -85,7 +87,8 @@ impl TailRange {
     }
 }
 
-/// What goes from the log into runs. Made in pieces, so that many partitions do not hold up whoever else wants the shard.
+/// What goes from the log into runs. Made in pieces, so that many partitions do not hold up other
+/// commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailPlan {
     /// Batches that end at or before this position are rewritten.
@@ -126,7 +129,7 @@ impl Partitions {
                 continue;
             }
             plan.batches += batches.len();
-            let (class, cut) = (RetentionClass::of(&topic.settings), Cut::of(&topic.settings));
+            let (class, cut) = (RetentionClass::of(&topic.settings), PartLimits::of(&topic.settings));
             plan.ranges.push(TailRange { class, partition: at, cut, batches });
         }
         let rest = plan.after.map_or(Bound::Unbounded, Bound::Excluded);

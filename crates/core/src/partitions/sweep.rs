@@ -59,8 +59,8 @@ impl Partitions {
         }
     }
 
-    /// Forgets the producers used least lately when there are too many. Those with transactions stay: theirs are bounded by the
-    /// transactional ids.
+    /// Forgets the least recently used producers when there are too many. Those with transactions stay: theirs are
+    /// bounded by the transactional ids.
     fn evict_producers(&mut self, catalog: &Catalog, out: &mut Effects) {
         let most = catalog.settings().producers_max;
         if !self.has_producers_over(most) {

@@ -1,5 +1,5 @@
-//! The newest batches of a partition, which still lie in the log: one small entry for each, in chunks that know their largest
-//! timestamp and their bytes.
+//! The newest batches of a partition, which still lie in the log: one small entry for each, in chunks that know their
+//! largest timestamp and their bytes.
 
 use super::batch_size::{MARKER_BYTES, size};
 use ottla_types::record::{BatchPlace, Marker, StoredBatch};
@@ -146,8 +146,8 @@ impl Tail {
         bytes
     }
 
-    /// The first batch from `from` on that may hold a record of this time or later. Timestamps have no order, so this passes
-    /// over chunks by their largest one.
+    /// The first batch from `from` on that may hold a record of this time or later. Timestamps have no order, so this
+    /// passes over chunks by their largest one.
     pub(super) fn at_time(&self, time: Millis, from: Offset) -> Option<StoredBatch> {
         let (first, skip) = self.find(from);
         let is_late = |entry: &&Entry| entry.max_timestamp() >= time;

@@ -20,10 +20,11 @@ pub enum Isolation {
 /// What a read gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadPlan {
-    /// Where the batches are, in offset order; the first one of all holds the asked offset, or follows it. Only the last source
-    /// may hold more than fits: it is read up to `max_bytes` of the whole plan.
+    /// Where the batches are, in offset order; the first one of all holds the asked offset, or follows it. Only the
+    /// last source may hold more than fits: it is read up to `max_bytes` of the whole plan.
     pub sources: Vec<Source>,
-    /// Bytes of all of them, and of the last one no more than fits. Inside a part they are estimated: by its share of the offsets.
+    /// Bytes of all of them, and of the last one no more than fits. Inside a part they are estimated: by its share of
+    /// the offsets.
     pub bytes: u64,
     /// No more than this is read, but for a first batch that is larger.
     pub most: u64,
@@ -37,7 +38,8 @@ pub struct ReadPlan {
     pub last_stable: Offset,
     /// The first offset that can be read.
     pub log_start: Offset,
-    /// Aborted transactions that touch these sources, by marker offset; empty unless only committed data was asked for (T-205).
+    /// Aborted transactions that touch these sources, by marker offset; empty unless only committed data was asked for
+    /// (T-205).
     pub aborted: Vec<AbortedTransaction>,
 }
 
@@ -113,8 +115,8 @@ impl Refusal for OutOfRange {
 }
 
 impl Partition {
-    /// The batches from `from` on, as many as fit into `max_bytes`. With `first_whole` the first batch comes even if it does
-    /// not fit.
+    /// The batches from `from` on, as many as fit into `max_bytes`. With `first_whole` the first batch comes even if it
+    /// does not fit.
     ///
     /// # Errors
     /// `from` is not between the start of the log and the high watermark.
@@ -133,7 +135,7 @@ impl Partition {
             });
         }
         let end = self.end(isolation);
-        let mut taken = Taken { sources: Vec::new(), bytes: 0, most: 0, max_bytes, first_whole };
+        let mut taken = ReadCollector { sources: Vec::new(), bytes: 0, most: 0, max_bytes, first_whole };
         let parts = self.index.parts_from(from).iter().take_while(|part| part.base_offset.max(from) < end);
         let full =
             parts.map(|part| Source::Part { part: *part, from, to: end }).any(|source| !taken.take(source));
@@ -141,7 +143,7 @@ impl Partition {
             let batches = self.index.tail().from(from).take_while(|batch| batch.last_offset < end);
             let _full = batches.map(Source::Batch).any(|source| !taken.take(source));
         }
-        let Taken { sources, bytes, most, .. } = taken;
+        let ReadCollector { sources, bytes, most, .. } = taken;
         let aborted = match (isolation, sources.last()) {
             (Isolation::Committed, Some(last)) => self.aborted_between(from, last.last_offset()),
             _ => Vec::new(),
@@ -159,8 +161,8 @@ impl Partition {
         })
     }
 
-    /// Bytes that a read from `from` could get, counted up to `enough` (whole batches). Inside a part they are estimated: by its
-    /// share of the offsets.
+    /// Bytes that a read from `from` could get, counted up to `enough` (whole batches). Inside a part they are
+    /// estimated: by its share of the offsets.
     pub fn readable_bytes(&self, from: Offset, enough: u64, isolation: Isolation) -> u64 {
         let end = self.end(isolation);
         let mut bytes = 0;
@@ -181,7 +183,8 @@ impl Partition {
         }
     }
 
-    /// What may hold the first record from an offset on, of this time or later; the record itself is found in its bytes.
+    /// What may hold the first record from an offset on, of this time or later; the record itself is found in its
+    /// bytes.
     pub fn find_time(&self, time: Millis, from: Offset, isolation: Isolation) -> Option<Source> {
         let end = self.end(isolation);
         let source = self.index.at_time(time, from, end)?;
@@ -199,7 +202,8 @@ impl Partition {
         self.index.latest_time(end).filter(|source| source.base_offset() < end)
     }
 
-    /// Where a leader epoch ends: epoch and offset. `current` is the partition's leader epoch, the only one that its log knows.
+    /// Where a leader epoch ends: epoch and offset. `current` is the partition's leader epoch, the only one that its
+    /// log knows.
     pub fn end_of_epoch(&self, leader_epoch: i32, current: i32) -> Option<(i32, Offset)> {
         (leader_epoch == current).then_some((current, self.high_watermark))
     }
@@ -224,7 +228,7 @@ fn share(part: &RunPart, from: Offset, to: Offset) -> u64 {
 }
 
 /// What a read takes until it has enough.
-struct Taken {
+struct ReadCollector {
     sources: Vec<Source>,
     bytes: u64,
     most: u64,
@@ -232,8 +236,9 @@ struct Taken {
     first_whole: bool,
 }
 
-impl Taken {
-    /// Takes a source, or does not. False if no more can be taken: what follows a source that is not read whole would leave a gap.
+impl ReadCollector {
+    /// Takes a source, or does not. False if no more can be taken: what follows a source that is not read whole would
+    /// leave a gap.
     fn take(&mut self, source: Source) -> bool {
         let left = self.max_bytes.saturating_sub(self.most);
         let must = self.first_whole && self.sources.is_empty();

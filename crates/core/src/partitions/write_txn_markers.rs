@@ -3,13 +3,13 @@
 use super::Partitions;
 use super::command::{MarkerError, TxnMarker, WriteTxnMarkers, WriteTxnMarkersReply};
 use crate::effect::Effects;
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use ottla_types::record::{Marker, MarkerAppended};
 use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
 use std::collections::BTreeMap;
 
-/// What a marker comes to at one partition.
-enum Marking {
+/// The effect of a marker at one partition.
+enum MarkerEffect {
     Append,
     /// It is a repetition: nothing to do (T-125).
     Done,
@@ -22,7 +22,7 @@ impl Partitions {
         ask: &WriteTxnMarkers,
         out: &mut Effects,
     ) -> WriteTxnMarkersReply {
-        let mut written = Written::default();
+        let mut written = PendingMarkers::default();
         let mut results = Vec::with_capacity(ask.markers.len());
         for asked in &ask.markers {
             let write = |at: &TopicPartition| self.write_marker(now, asked, *at, &mut written, out);
@@ -36,10 +36,10 @@ impl Partitions {
         now: Millis,
         asked: &TxnMarker,
         at: TopicPartition,
-        written: &mut Written,
+        written: &mut PendingMarkers,
         out: &mut Effects,
-    ) -> Result<(), Refused<MarkerError>> {
-        let unknown = || Refused::by("T-123", MarkerError::UnknownPartition, Facts::None);
+    ) -> Result<(), Rejection<MarkerError>> {
+        let unknown = || Rejection::by("T-123", MarkerError::UnknownPartition, Facts::None);
         let partition = self.get(at).ok_or_else(unknown)?;
         let before = match written.producers.get(&(at, asked.producer_id)) {
             Some(marker) => Some((marker.producer_epoch, marker.coordinator_epoch, false)),
@@ -48,7 +48,7 @@ impl Partitions {
                 .map(|known| (known.epoch, known.coordinator_epoch, known.transaction_start.is_some())),
         };
         if let Some((epoch, coordinator_epoch, open)) = before
-            && let Marking::Done = judge(asked, epoch, coordinator_epoch, open)?
+            && let MarkerEffect::Done = judge(asked, epoch, coordinator_epoch, open)?
         {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl Partitions {
 
 /// The markers of one step: none of them is applied yet.
 #[derive(Default)]
-struct Written {
+struct PendingMarkers {
     counts: BTreeMap<TopicPartition, i64>,
     producers: BTreeMap<(TopicPartition, ProducerId), Marker>,
 }
@@ -81,11 +81,11 @@ fn judge(
     epoch: ProducerEpoch,
     coordinator_epoch: i32,
     open: bool,
-) -> Result<Marking, Refused<MarkerError>> {
+) -> Result<MarkerEffect, Rejection<MarkerError>> {
     let stale = || {
         let facts =
             Facts::Epochs { producer_id: asked.producer_id, given: asked.producer_epoch, current: epoch };
-        Err(Refused::by("T-125", MarkerError::StaleEpoch, facts))
+        Err(Rejection::by("T-125", MarkerError::StaleEpoch, facts))
     };
     if asked.producer_epoch < epoch {
         return stale();
@@ -96,7 +96,7 @@ fn judge(
     }
     if asked.coordinator_epoch < coordinator_epoch {
         let facts = Facts::Coordinator { given: asked.coordinator_epoch, current: coordinator_epoch };
-        return Err(Refused::by("T-126", MarkerError::CoordinatorFenced, facts));
+        return Err(Rejection::by("T-126", MarkerError::CoordinatorFenced, facts));
     }
-    Ok(if again { Marking::Done } else { Marking::Append })
+    Ok(if again { MarkerEffect::Done } else { MarkerEffect::Append })
 }

@@ -1,16 +1,16 @@
-//! A snapshot in pieces, taken while the log goes on, and the way back.
+//! A snapshot in pieces, taken while the log grows, and the way back.
 //!
 //! ```text
 //!   the log     ──┬──── records ────┬── records ──┬──────────▶
 //!   the pieces    a                 b             c
 //! ```
 //!
-//! The state is a list of units in one order: the broker, topics, partitions, transactional ids, groups, offsets. A piece holds
-//! the units that come after those of the piece before, as they are when it is taken, and says how far it reached. On the way
-//! back each piece is restored at its place between the records of the log, and until all are there, records change only what
-//! was reached: a unit that is not there yet comes with its piece, with all that happened to it. So at every place the restored
-//! state is the live one of that time, cut off where the pieces ended. A record that changes a unit may look at units before it,
-//! never at later ones.
+//! The state is a list of units in one order: the broker, topics, partitions, transactional ids, groups, offsets. A
+//! piece holds the units that come after those of the piece before, as they are when it is taken, and says how far it
+//! reached. On the way back each piece is restored at its place between the records of the log, and until all are
+//! there, records change only what was reached: a unit that is not there yet comes with its piece, with all that
+//! happened to it. So at every place the restored state is the live one of that time, cut off where the pieces ended. A
+//! record that changes a unit may look at units before it, never at later ones.
 
 use super::Shard;
 use crate::effect::RecordPosition;
@@ -22,8 +22,8 @@ use ottla_types::record::{
 use ottla_types::{LogPosition, TopicId, TopicPartition};
 
 impl Shard {
-    /// The next piece of a snapshot: the units that follow `after`, or all there are from the first one, until the rows hold
-    /// `most` things or the state ends. The last row, a [`SnapshotReached`], tells how far that is.
+    /// The next piece of a snapshot: the units that follow `after`, or all there are from the first one, until the rows
+    /// hold `most` things or the state ends. The last row, a [`SnapshotReached`], tells how far that is.
     pub fn snapshot_piece(
         &self,
         after: Option<&SnapshotUnit>,

@@ -7,7 +7,7 @@ use super::command::{
 };
 use crate::effect::Effects;
 use crate::hash::offsets_partition;
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use ottla_types::{Millis, TopicPartition};
 
 impl Transactions {
@@ -42,16 +42,16 @@ impl Transactions {
         self.admit(now, &command.claim, (&[], &[partition]), out)
     }
 
-    /// Lets a producer work in its transaction with these data partitions and partitions of the offsets topic; appends what must
-    /// be in the log before that (T-65, T-163).
+    /// Lets a producer work in its transaction with these data partitions and partitions of the offsets topic; appends
+    /// what must be in the log before that (T-65, T-163).
     pub(crate) fn admit(
         &self,
         now: Millis,
         claim: &TransactionClaim,
         (data, offsets): (&[TopicPartition], &[i32]),
         out: &mut Effects,
-    ) -> Result<(), Refused<TransactionError>> {
-        let refused = |error, facts| Refused::by(claim.rule(), error, facts);
+    ) -> Result<(), Rejection<TransactionError>> {
+        let refused = |error, facts| Rejection::by(claim.rule(), error, facts);
         if claim.transactional_id.is_empty() {
             return Err(refused(TransactionError::NoId, Facts::None));
         }

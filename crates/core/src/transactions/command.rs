@@ -1,7 +1,7 @@
 //! The commands for transactional ids and producer ids, their replies, and why they are refused.
 
 use crate::effect::Ticket;
-use crate::refusal::{Refused, words};
+use crate::refusal::{Rejection, words};
 use ottla_types::{Millis, ProducerEpoch, ProducerId, TopicPartition};
 use std::fmt::{self, Display};
 
@@ -32,7 +32,7 @@ pub struct InitProducerId {
 }
 
 /// Producer id and epoch of the producer.
-pub type InitProducerIdReply = Result<(ProducerId, ProducerEpoch), Refused<InitError>>;
+pub type InitProducerIdReply = Result<(ProducerId, ProducerEpoch), Rejection<InitError>>;
 
 /// Adds data partitions to a transaction, or verifies that they are in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +53,9 @@ pub struct AddOffsetsToTxn {
 }
 
 /// A result for each partition of [`AddPartitionsToTxn`], in order.
-pub type AddPartitionsToTxnReply = Vec<Result<(), Refused<TransactionError>>>;
+pub type AddPartitionsToTxnReply = Vec<Result<(), Rejection<TransactionError>>>;
 /// The reply to [`AddOffsetsToTxn`].
-pub type AddOffsetsToTxnReply = Result<(), Refused<TransactionError>>;
+pub type AddOffsetsToTxnReply = Result<(), Rejection<TransactionError>>;
 
 /// Ends a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub struct EndTxn {
 }
 
 /// Producer id and epoch of the client's next transaction (T-104, T-105).
-pub type EndTxnReply = Result<(ProducerId, ProducerEpoch), Refused<EndError>>;
+pub type EndTxnReply = Result<(ProducerId, ProducerEpoch), Rejection<EndError>>;
 
 /// Asks for the abort of exactly this transaction. One that took its place meanwhile is left alone.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::command::{AbortTransaction, AbortTransactionReply, EndError, EndTxn, EndTxnReply, NotOpen};
 use super::{MarkerContext, Transactions};
 use crate::effect::Effects;
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use ottla_types::Millis;
 use ottla_types::record::TransactionStatus;
 
@@ -16,7 +16,7 @@ impl Transactions {
         markers: MarkerContext<'_>,
         out: &mut Effects,
     ) -> EndTxnReply {
-        let refused = |error, facts| Refused::by("T-100", error, facts);
+        let refused = |error, facts| Rejection::by("T-100", error, facts);
         if command.transactional_id.is_empty() {
             return Err(refused(EndError::NoId, Facts::None));
         }

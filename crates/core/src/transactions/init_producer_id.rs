@@ -4,7 +4,7 @@ use super::command::{InitError, InitProducerId, InitProducerIdReply};
 use super::transaction::{Init, Transaction};
 use super::{MarkerContext, Transactions};
 use crate::effect::Effects;
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use ottla_types::record::TransactionUpdated;
 use ottla_types::{Millis, ProducerEpoch};
 
@@ -32,11 +32,11 @@ impl Transactions {
     ) -> InitProducerIdReply {
         let (timeout, given) = (command.timeout, command.given);
         if transactional_id.is_empty() {
-            return Err(Refused::by("T-23", InitError::NoId, Facts::None));
+            return Err(Rejection::by("T-23", InitError::NoId, Facts::None));
         }
         if timeout.0 <= 0 || timeout > self.max_timeout {
             let facts = Facts::Bounds { given: timeout.0, least: 1, most: self.max_timeout.0 };
-            return Err(Refused::by("T-25", InitError::BadTimeout, facts));
+            return Err(Rejection::by("T-25", InitError::BadTimeout, facts));
         }
         let state = match self.table.get(transactional_id) {
             None => Transaction::created(transactional_id.to_owned(), self.ids.take(out), timeout, now),
@@ -46,7 +46,7 @@ impl Transactions {
                     let decision = known.abort(self.ids.end_context(now, self.coordinator_epoch, out));
                     let (producer_id, epoch) = decision.owner;
                     out.append(decision.into_record(markers));
-                    return Err(Refused::by(
+                    return Err(Rejection::by(
                         "T-33",
                         InitError::Concurrent,
                         Facts::Aborted { producer_id, epoch },

@@ -13,7 +13,8 @@ const BLOCK: i64 = 1000;
 pub(super) struct ProducerIds {
     /// The first id outside all reserved blocks; durable.
     reserved: ProducerId,
-    /// The next id of the block at hand and the block's end; forgotten with the process, and the rest of the block with it.
+    /// The next id of the block at hand and the block's end; forgotten with the process, and the rest of the block with
+    /// it.
     next: i64,
     end: i64,
 }

@@ -10,12 +10,12 @@
 //!      └── expiry ────┴──────────────────────── init, expiry ────────┘
 //! ```
 //!
-//! Ending is one record, so Kafka's Prepare states never exist (T-290), and no client meets "concurrent" but the one that calls
-//! InitProducerId over an open transaction (T-33).
+//! Ending is one record, so Kafka's Prepare states never exist (T-290), and no client meets "concurrent" but the one
+//! that calls InitProducerId over an open transaction (T-33).
 
 use super::MarkerContext;
 use super::command::{EndError, EndTxn, InitError, TransactionCheck, TransactionClaim, TransactionError};
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use ottla_types::record::{
     LogRecord, Marker, TransactionEnded, TransactionExtended, TransactionState, TransactionStatus,
     TransactionUpdated,
@@ -31,7 +31,7 @@ pub struct Transaction {
     pub(super) offset_partitions: BTreeSet<i32>,
 }
 
-/// What InitProducerId comes to.
+/// The outcome of InitProducerId.
 pub(super) enum Init {
     /// A new state without any partitions.
     Become(TransactionState),
@@ -119,7 +119,7 @@ impl Transaction {
         timeout: Millis,
         now: Millis,
         fresh: impl FnOnce() -> ProducerId,
-    ) -> Result<Init, Refused<InitError>> {
+    ) -> Result<Init, Rejection<InitError>> {
         if let Some((producer_id, epoch)) = given {
             self.judge_given(producer_id, epoch)?;
         }
@@ -152,9 +152,9 @@ impl Transaction {
         producer_id == self.state.producer_id && epoch == self.state.epoch
     }
 
-    /// The given pair must be the current one, or that of an owner whose answer may have been lost (T-28, T-31). Stricter than
-    /// Kafka while a transaction is open: there it does not look at the epoch (T-33).
-    fn judge_given(&self, producer_id: ProducerId, epoch: ProducerEpoch) -> Result<(), Refused<InitError>> {
+    /// The given pair must be the current one, or that of an owner whose answer may have been lost (T-28, T-31).
+    /// Stricter than Kafka while a transaction is open: there it does not look at the epoch (T-33).
+    fn judge_given(&self, producer_id: ProducerId, epoch: ProducerEpoch) -> Result<(), Rejection<InitError>> {
         if self.is_current(producer_id, epoch) || self.is_last(producer_id, epoch) {
             return Ok(());
         }
@@ -165,7 +165,7 @@ impl Transaction {
             last: state.last_epoch,
         };
         let rule = if producer_id == state.producer_id { "T-31" } else { "T-28" };
-        Err(Refused::by(rule, InitError::Fenced, facts))
+        Err(Rejection::by(rule, InitError::Fenced, facts))
     }
 
     /// The request comes from this producer id and epoch and no other.
@@ -174,13 +174,13 @@ impl Transaction {
         rule: &'static str,
         (producer_id, epoch): (ProducerId, ProducerEpoch),
         (other_producer, other_epoch): (E, E),
-    ) -> Result<(), Refused<E>> {
+    ) -> Result<(), Rejection<E>> {
         if producer_id != self.state.producer_id {
             let facts = Facts::Producers { given: producer_id, current: self.state.producer_id };
-            return Err(Refused::by(rule, other_producer, facts));
+            return Err(Rejection::by(rule, other_producer, facts));
         }
         if epoch != self.state.epoch {
-            return Err(Refused::by(rule, other_epoch, self.epochs(epoch)));
+            return Err(Rejection::by(rule, other_epoch, self.epochs(epoch)));
         }
         Ok(())
     }
@@ -189,8 +189,8 @@ impl Transaction {
         Facts::Epochs { producer_id: self.state.producer_id, given, current: self.state.epoch }
     }
 
-    /// True for the pair that was current before the last bump, if that bump was its owner's own or the broker's: the epoch just
-    /// below, or the exhausted pair of the producer id before (T-31, T-105).
+    /// True for the pair that was current before the last bump, if that bump was its owner's own or the broker's: the
+    /// epoch just below, or the exhausted pair of the producer id before (T-31, T-105).
     fn is_last(&self, producer_id: ProducerId, epoch: ProducerEpoch) -> bool {
         let state = &self.state;
         let below = producer_id == state.producer_id && epoch < state.epoch;
@@ -200,15 +200,15 @@ impl Transaction {
         (below || rotated) && epoch != ProducerEpoch::NONE && epoch == state.last_epoch
     }
 
-    /// Whether the claim's owner may work in the transaction with these partitions; the record to append first, if any (T-64,
-    /// T-83).
+    /// Whether the claim's owner may work in the transaction with these partitions; the record to append first, if any
+    /// (T-64, T-83).
     pub(super) fn admit(
         &self,
         claim: &TransactionClaim,
         data: &[TopicPartition],
         offsets: &[i32],
         now: Millis,
-    ) -> Result<Option<LogRecord>, Refused<TransactionError>> {
+    ) -> Result<Option<LogRecord>, Rejection<TransactionError>> {
         let errors = (TransactionError::UnknownProducer, TransactionError::Fenced);
         self.check_owner(claim.rule(), (claim.producer_id, claim.producer_epoch), errors)?;
         let new_data: BTreeSet<_> = data.iter().filter(|at| !self.partitions.contains(at)).copied().collect();
@@ -219,7 +219,7 @@ impl Transaction {
             _ if all_in => Ok(None),
             TransactionCheck::Verify => {
                 let facts = Facts::Outside { status: self.state.status };
-                Err(Refused::by("T-64", TransactionError::NotInTransaction, facts))
+                Err(Rejection::by("T-64", TransactionError::NotInTransaction, facts))
             }
             TransactionCheck::Add => Ok(Some(self.added(new_data, new_offsets, now))),
         }
@@ -250,7 +250,7 @@ impl Transaction {
         &self,
         end: &EndTxn,
         context: EndContext<impl FnOnce() -> ProducerId>,
-    ) -> Result<Option<EndDecision>, Refused<EndError>> {
+    ) -> Result<Option<EndDecision>, Rejection<EndError>> {
         if end.bump { self.judge_end_with_bump(end, context) } else { self.judge_end_as_is(end, context) }
     }
 
@@ -259,7 +259,7 @@ impl Transaction {
         &self,
         end: &EndTxn,
         context: EndContext<impl FnOnce() -> ProducerId>,
-    ) -> Result<Option<EndDecision>, Refused<EndError>> {
+    ) -> Result<Option<EndDecision>, Rejection<EndError>> {
         let errors = (EndError::UnknownProducer, EndError::Fenced);
         self.check_owner("T-101", (end.producer_id, end.producer_epoch), errors)?;
         match (self.state.status, end.commit) {
@@ -279,7 +279,7 @@ impl Transaction {
         &self,
         end: &EndTxn,
         context: EndContext<impl FnOnce() -> ProducerId>,
-    ) -> Result<Option<EndDecision>, Refused<EndError>> {
+    ) -> Result<Option<EndDecision>, Rejection<EndError>> {
         // Stricter than Kafka, which compares with "current less one" even if another owner caused that bump.
         if self.is_last(end.producer_id, end.producer_epoch) {
             return self.judge_end_again(end);
@@ -304,8 +304,8 @@ impl Transaction {
     }
 
     /// EndTxn with the producer's last epoch, the one before the current: the columns "E = cur-1" of T-102.
-    fn judge_end_again(&self, end: &EndTxn) -> Result<Option<EndDecision>, Refused<EndError>> {
-        let fenced = |rule| Err(Refused::by(rule, EndError::Fenced, self.epochs(end.producer_epoch)));
+    fn judge_end_again(&self, end: &EndTxn) -> Result<Option<EndDecision>, Rejection<EndError>> {
+        let fenced = |rule| Err(Rejection::by(rule, EndError::Fenced, self.epochs(end.producer_epoch)));
         match (self.state.status, end.commit) {
             (TransactionStatus::CompleteCommit, true) | (TransactionStatus::CompleteAbort, false) => Ok(None),
             (TransactionStatus::CompleteCommit, false) => Err(self.cannot_end("T-102", false)),
@@ -315,8 +315,8 @@ impl Transaction {
         }
     }
 
-    fn cannot_end(&self, rule: &'static str, commit: bool) -> Refused<EndError> {
-        Refused::by(rule, EndError::InvalidState, Facts::Status { status: self.state.status, commit })
+    fn cannot_end(&self, rule: &'static str, commit: bool) -> Rejection<EndError> {
+        Rejection::by(rule, EndError::InvalidState, Facts::Status { status: self.state.status, commit })
     }
 
     /// Ends the transaction with the bump of version 2: by request, by fencing or by timeout (T-34, T-104, T-105).
@@ -334,7 +334,8 @@ impl Transaction {
         self.decision(state, commit, epoch, context.coordinator_epoch)
     }
 
-    /// Aborts the transaction on the broker's own account: by fencing, by timeout or for an administrator (T-06, T-33, T-140).
+    /// Aborts the transaction on the broker's own account: by fencing, by timeout or for an administrator (T-06, T-33,
+    /// T-140).
     pub(super) fn abort(&self, context: EndContext<impl FnOnce() -> ProducerId>) -> EndDecision {
         self.end_with_bump(false, context)
     }

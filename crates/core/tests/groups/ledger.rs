@@ -4,8 +4,8 @@ use crate::world::{OTHER, TOPIC, World, kind, me};
 use ottla_core::catalog::TopicRef;
 use ottla_core::groups::MemberRef;
 use ottla_core::offsets::{
-    CommitOffsets, DeleteOffsets, DeleteOffsetsError, Fetched, NewOffset, OffsetDeleteError, OffsetError,
-    StageOffsets, TopicOffsets,
+    CommitOffsets, DeleteOffsets, DeleteOffsetsError, NewOffset, OffsetDeleteError, OffsetError,
+    OffsetLookup, StageOffsets, TopicOffsets,
 };
 use ottla_core::transactions::{EndTxn, InitProducerId};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
@@ -22,8 +22,8 @@ pub(crate) fn q(partition: i32) -> TopicPartition {
     TopicPartition { topic: OTHER, partition }
 }
 
-/// Nobody in group "g".
-pub(crate) fn nobody() -> MemberRef {
+/// A commit to group "g" without a member.
+pub(crate) fn no_member() -> MemberRef {
     me("", -1)
 }
 
@@ -93,9 +93,9 @@ impl World {
         self.ask(stage).concat().into_iter().map(kind).collect()
     }
 
-    /// Stages one offset for nobody in particular.
+    /// Stages one offset without a member.
     pub(crate) fn stage(&mut self, id: &str, owner: Owner, at: TopicPartition, offset: i64) {
-        let result = self.stage_as(id, owner, &nobody(), false, vec![new_offset(at, offset)]);
+        let result = self.stage_as(id, owner, &no_member(), false, vec![new_offset(at, offset)]);
         assert_eq!(result, [Ok(())]);
     }
 
@@ -109,14 +109,14 @@ impl World {
     /// What OffsetFetch shows without asking for stable offsets.
     pub(crate) fn fetch(&self, at: TopicPartition) -> Option<i64> {
         match self.shard.offsets().fetch("g", at, false) {
-            Fetched::None => None,
-            Fetched::Offset(committed) => Some(committed.offset.0),
-            Fetched::Unstable => panic!("nobody asked for stable offsets"),
+            OffsetLookup::None => None,
+            OffsetLookup::Offset(committed) => Some(committed.offset.0),
+            OffsetLookup::Unstable => panic!("stable offsets were not requested"),
         }
     }
 
     pub(crate) fn is_unstable(&self, at: TopicPartition) -> bool {
-        self.shard.offsets().fetch("g", at, true) == Fetched::Unstable
+        self.shard.offsets().fetch("g", at, true) == OffsetLookup::Unstable
     }
 
     pub(crate) fn delete_offsets(

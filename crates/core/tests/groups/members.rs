@@ -103,10 +103,10 @@ fn bounds_and_empty_ids_are_checked_first() {
     }
     let ticket = world.join(&Joiner::new("a").known());
     assert_eq!(world.join_error(ticket), JoinError::UnknownMember, "a group is not made for a known member");
-    let mut nobody = me("a", 1);
-    nobody.group_id = String::new();
-    assert_eq!(world.heartbeat(&nobody), Err(HeartbeatError::InvalidGroupId));
-    let ticket = world.sync(&nobody, &[]);
+    let mut unknown = me("a", 1);
+    unknown.group_id = String::new();
+    assert_eq!(world.heartbeat(&unknown), Err(HeartbeatError::InvalidGroupId));
+    let ticket = world.sync(&unknown, &[]);
     assert_eq!(world.synced(ticket), Err(SyncError::InvalidGroupId));
     assert_eq!(world.leave_all(&[("a", None)]), Err(LeaveError::UnknownGroup));
     assert_eq!(world.state(), None);
@@ -154,7 +154,7 @@ fn each_leaver_is_judged_by_itself() {
         ("a", None),
         ("x", None),
         ("", None),
-        ("", Some("nobody")),
+        ("", Some("unknown")),
         ("other", Some("s")),
         ("", Some("s")),
         ("p", None),

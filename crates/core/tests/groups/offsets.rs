@@ -1,9 +1,9 @@
 //! Committed and staged offsets (sections 13 and 15 of the rules).
 
-use crate::ledger::{new_offset, nobody, noted, p, q};
+use crate::ledger::{new_offset, no_member, noted, p, q};
 use crate::world::{Joiner, OTHER, TOPIC, World, me};
 use ottla_core::groups::{CommitFencing, GroupState, HeartbeatError, MemberRef};
-use ottla_core::offsets::{DeleteOffsetsError, Fetched, OffsetDeleteError, OffsetError};
+use ottla_core::offsets::{DeleteOffsetsError, OffsetDeleteError, OffsetError, OffsetLookup};
 use ottla_core::transactions::TransactionError;
 use ottla_types::record::{CatalogRecord, LogRecord, TopicDeleted};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
@@ -11,20 +11,20 @@ use ottla_types::{Offset, ProducerEpoch, ProducerId};
 #[test]
 fn b_77_a_commit_keeps_offset_epoch_and_note() {
     let mut world = World::new();
-    assert_eq!(world.commit_all(&nobody(), vec![noted(p(0), 42, "note")]), [Ok(())]);
+    assert_eq!(world.commit_all(&no_member(), vec![noted(p(0), 42, "note")]), [Ok(())]);
     world.restart();
-    let Fetched::Offset(found) = world.shard.offsets().fetch("g", p(0), true) else {
+    let OffsetLookup::Offset(found) = world.shard.offsets().fetch("g", p(0), true) else {
         panic!("nothing there")
     };
     assert_eq!((found.offset, found.leader_epoch, found.metadata.as_str()), (Offset(42), 3, "note"));
-    assert_eq!(world.shard.offsets().fetch("g", p(1), true), Fetched::None);
-    assert_eq!(world.shard.offsets().fetch("unknown", p(0), true), Fetched::None);
+    assert_eq!(world.shard.offsets().fetch("g", p(1), true), OffsetLookup::None);
+    assert_eq!(world.shard.offsets().fetch("unknown", p(0), true), OffsetLookup::None);
 }
 
 #[test]
 fn t_162_only_a_plain_commit_takes_the_empty_group_id() {
     let mut world = World::new();
-    let anonymous = MemberRef { group_id: String::new(), ..nobody() };
+    let anonymous = MemberRef { group_id: String::new(), ..no_member() };
     assert_eq!(world.commit(&anonymous, p(0), 1), Ok(()));
     let owner = world.init("t");
     let refused = world.stage_as("t", owner, &anonymous, false, vec![new_offset(p(0), 1)]);
@@ -37,7 +37,7 @@ fn t_163_the_transaction_must_be_the_callers() {
     let owner = world.init("t");
     let offsets = vec![new_offset(p(0), 1)];
     let stage = |world: &mut World, id: &str, owner, verify| {
-        world.stage_as(id, owner, &nobody(), verify, offsets.clone())
+        world.stage_as(id, owner, &no_member(), verify, offsets.clone())
     };
     let refused = |error| vec![Err(OffsetError::Transaction(error))];
     let stranger = (ProducerId(owner.0.0 + 1), owner.1);
@@ -91,7 +91,7 @@ fn t_165_who_may_commit() {
     check(&mut world, me("a", generation - 1), Err(IllegalGeneration), Err(IllegalGeneration));
     check(&mut world, me("a", -1), Err(IllegalGeneration), Err(IllegalGeneration));
     check(&mut world, me("x", generation), Err(UnknownMember), Err(UnknownMember));
-    check(&mut world, fixed("a", generation, "nobody"), Err(UnknownMember), Err(UnknownMember));
+    check(&mut world, fixed("a", generation, "unknown"), Err(UnknownMember), Err(UnknownMember));
     check(&mut world, fixed("a", generation, "s"), Err(FencedInstance), Err(FencedInstance));
     check(&mut world, fixed("s-1", generation, "s"), Ok(()), Ok(()));
     world.join(&Joiner::named("a").known());
@@ -110,9 +110,9 @@ fn t_166_a_long_note_fails_its_partition_alone_and_is_counted_in_utf_16() {
     let offsets: Vec<_> = (0..).zip(notes).map(|(partition, note)| noted(p(partition), 1, note)).collect();
     let expected =
         vec![Ok(()), Err(OffsetError::MetadataTooLarge), Ok(()), Err(OffsetError::MetadataTooLarge)];
-    assert_eq!(world.commit_all(&nobody(), offsets.clone()), expected);
+    assert_eq!(world.commit_all(&no_member(), offsets.clone()), expected);
     let owner = world.init("t");
-    assert_eq!(world.stage_as("t", owner, &nobody(), false, offsets), expected);
+    assert_eq!(world.stage_as("t", owner, &no_member(), false, offsets), expected);
     assert!(world.is_unstable(p(0)) && !world.is_unstable(p(1)));
 }
 
@@ -120,7 +120,7 @@ fn t_166_a_long_note_fails_its_partition_alone_and_is_counted_in_utf_16() {
 fn a_partition_that_is_gone_fails_alone() {
     let mut world = World::new();
     let offsets = vec![new_offset(p(0), 1), new_offset(p(10), 1)];
-    assert_eq!(world.commit_all(&nobody(), offsets), [Ok(()), Err(OffsetError::UnknownPartition)]);
+    assert_eq!(world.commit_all(&no_member(), offsets), [Ok(()), Err(OffsetError::UnknownPartition)]);
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn t_172_the_later_of_two_staged_values_wins() {
 #[test]
 fn t_180_t_181_staged_offsets_show_when_they_are_committed() {
     let mut world = World::new();
-    world.commit(&nobody(), p(0), 1).unwrap();
-    world.commit(&nobody(), p(1), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
+    world.commit(&no_member(), p(1), 1).unwrap();
     let mut owner = world.init("t");
     world.stage("t", owner, p(0), 2);
     assert_eq!(world.fetch(p(0)), Some(1));
@@ -191,15 +191,15 @@ fn t_180_what_a_transaction_has_staged_is_seen_until_it_ends() {
 #[test]
 fn t_182_all_offsets_are_those_with_a_committed_value() {
     let mut world = World::new();
-    world.commit(&nobody(), p(0), 1).unwrap();
-    world.commit(&nobody(), q(0), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
+    world.commit(&no_member(), q(0), 1).unwrap();
     let owner = world.init("t");
     world.stage("t", owner, p(0), 2);
     world.stage("t", owner, p(5), 2);
     let all: Vec<_> = world.shard.offsets().fetch_all("g", true).collect();
     assert_eq!(all.len(), 2);
-    assert_eq!(all[0], (p(0), Fetched::Unstable));
-    assert!(matches!(all[1], (at, Fetched::Offset(_)) if at == q(0)));
+    assert_eq!(all[0], (p(0), OffsetLookup::Unstable));
+    assert!(matches!(all[1], (at, OffsetLookup::Offset(_)) if at == q(0)));
     assert_eq!(world.shard.offsets().fetch_all("unknown", true).count(), 0);
 }
 
@@ -208,8 +208,8 @@ fn t_185_the_later_record_wins_not_the_later_marker() {
     let mut world = World::new();
     let owner = world.init("t");
     world.stage("t", owner, p(0), 10);
-    world.commit(&nobody(), p(0), 5).unwrap();
-    world.commit(&nobody(), p(1), 5).unwrap();
+    world.commit(&no_member(), p(0), 5).unwrap();
+    world.commit(&no_member(), p(1), 5).unwrap();
     world.stage("t", owner, p(1), 10);
     world.end("t", owner, true);
     assert_eq!((world.fetch(p(0)), world.fetch(p(1))), (Some(5), Some(10)));
@@ -235,7 +235,7 @@ fn t_185_t_187_two_transactions_stage_one_partition() {
 fn t_188_b_49_b_50_a_deleted_group_takes_its_offsets_along() {
     let mut world = World::new();
     let owner = world.init("t");
-    world.commit(&nobody(), p(0), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
     world.stage("t", owner, p(1), 1);
     assert_eq!(world.state(), Some(GroupState::Empty));
     assert_eq!(world.delete_group("g"), Ok(()));
@@ -243,7 +243,7 @@ fn t_188_b_49_b_50_a_deleted_group_takes_its_offsets_along() {
     assert_eq!((world.fetch(p(0)), world.fetch(p(1))), (None, None));
     world.restart();
     assert_eq!((world.state(), world.fetch(p(0))), (None, None));
-    assert_eq!(world.commit(&nobody(), p(0), 7), Ok(()));
+    assert_eq!(world.commit(&no_member(), p(0), 7), Ok(()));
     assert_eq!(world.fetch(p(0)), Some(7));
 }
 
@@ -251,8 +251,8 @@ fn t_188_b_49_b_50_a_deleted_group_takes_its_offsets_along() {
 fn t_189_offsets_of_subscribed_topics_stay() {
     let mut world = World::new();
     assert_eq!(world.delete_offsets(&[p(0)]), Err(DeleteOffsetsError::UnknownGroup));
-    world.commit(&nobody(), p(0), 1).unwrap();
-    world.commit(&nobody(), q(0), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
+    world.commit(&no_member(), q(0), 1).unwrap();
     world.stable(&["a"]);
     let results = world.delete_offsets(&[p(0), q(0), q(1)]).unwrap();
     assert_eq!(results, [Err(OffsetDeleteError::Subscribed), Ok(()), Ok(())]);
@@ -295,9 +295,9 @@ fn t_189_b_41_a_staged_offset_can_be_deleted() {
 fn t_190_offsets_of_a_simple_group_expire_by_their_commit() {
     let mut world = World::with(&[("offsets.retention.minutes", "60")]);
     world.pass(1);
-    world.commit(&nobody(), p(0), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
     world.pass(30 * 60_000);
-    world.commit(&nobody(), p(1), 1).unwrap();
+    world.commit(&no_member(), p(1), 1).unwrap();
     world.pass(40 * 60_000);
     assert_eq!((world.fetch(p(0)), world.fetch(p(1))), (None, Some(1)));
     world.pass(30 * 60_000);
@@ -328,7 +328,7 @@ fn t_190_staged_offsets_keep_partition_and_group() {
     let configs = [("offsets.retention.minutes", "1"), ("transaction.max.timeout.ms", "900000000")];
     let mut world = World::with(&configs);
     let owner = world.init_for("t", 900_000_000);
-    world.commit(&nobody(), p(0), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
     world.stage("t", owner, p(0), 2);
     world.pass(60 * 60_000);
     assert_eq!(world.fetch(p(0)), Some(1));
@@ -343,8 +343,8 @@ fn t_190_staged_offsets_keep_partition_and_group() {
 fn t_191_a_deleted_topic_takes_its_offsets_along() {
     let mut world = World::new();
     let owner = world.init("t");
-    world.commit(&nobody(), p(0), 1).unwrap();
-    world.commit(&nobody(), q(0), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
+    world.commit(&no_member(), q(0), 1).unwrap();
     world.stage("t", owner, p(1), 1);
     world.append(LogRecord::Catalog(CatalogRecord::TopicDeleted(TopicDeleted { id: TOPIC, at: world.now })));
     world.end("t", owner, true);
@@ -366,7 +366,7 @@ fn t_192_the_end_of_a_transaction_without_offsets_is_harmless() {
 #[test]
 fn b_45_b_46_an_abandoned_transaction_ends_and_offsets_are_stable_again() {
     let mut world = World::new();
-    world.commit(&nobody(), p(0), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
     let owner = world.init("t");
     world.stage("t", owner, p(0), 2);
     assert!(world.is_unstable(p(0)));

@@ -14,9 +14,9 @@ fn a_generation_that_was_refused_never_was() {
     assert!(second > first);
     let waiting = world.sync(&me("b", second), &[]);
     let (refused, in_vain) = world.refuse(|world| world.sync(&me("a", second), &[("a", "x"), ("b", "y")]));
-    assert!(world.waits(refused) && world.waits(waiting), "neither is told of what was not stored");
+    assert!(world.waits(refused) && world.waits(waiting), "neither receives what was not stored");
     assert_eq!(in_vain, []);
-    // As after a restart: the stored generation, whose member has its session to be heard of.
+    // As after a restart: the stored generation, whose member has its session timeout to send a heartbeat.
     assert_eq!(world.state(), Some(GroupState::Stable));
     assert_eq!(world.heartbeat(&me("a", second)), Err(HeartbeatError::IllegalGeneration));
     assert_eq!(world.heartbeat(&me("b", second)), Err(HeartbeatError::UnknownMember));

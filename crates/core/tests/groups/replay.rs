@@ -1,6 +1,7 @@
-//! Random histories: replaying the log gives the live state, and so does a snapshot at any point plus the rest of the log.
+//! Random histories: replaying the log gives the live state, and so does a snapshot at any point plus the rest of the
+//! log.
 
-use crate::ledger::{Owner, new_offset, nobody, p};
+use crate::ledger::{Owner, new_offset, no_member, p};
 use crate::world::{Joiner, World, me};
 use ottla_types::TopicPartition;
 use proptest::prelude::*;
@@ -102,7 +103,7 @@ proptest! {
                     // Overdue transactions are aborted, and their owners begin anew.
                     owners = [world.init("t0"), world.init("t1")];
                 }
-                Op::Commit(at) => drop(world.commit(&nobody(), p(*at), n as i64)),
+                Op::Commit(at) => drop(world.commit(&no_member(), p(*at), n as i64)),
                 Op::Stage(id, at) => world.stage(&format!("t{id}"), owners[usize::from(*id)], p(*at), n as i64),
                 Op::End(id, commit) => {
                     let n = usize::from(*id);
@@ -132,7 +133,7 @@ proptest! {
             let value = n as i64;
             match op {
                 Op::Commit(at) => {
-                    world.commit(&nobody(), p(*at), value).unwrap();
+                    world.commit(&no_member(), p(*at), value).unwrap();
                     model.committed.insert(p(*at), (n, value));
                 }
                 Op::Stage(id, at) => {
@@ -157,7 +158,7 @@ proptest! {
     fn plain_offsets_are_kept(offsets in prop::collection::vec((0..3i32, 0..100i64), 1..10)) {
         let mut world = World::new();
         let asked = offsets.iter().map(|(at, value)| new_offset(p(*at), *value)).collect();
-        let results = world.commit_all(&nobody(), asked);
+        let results = world.commit_all(&no_member(), asked);
         prop_assert!(results.iter().all(Result::is_ok));
         world.restart();
         for (at, _) in &offsets {

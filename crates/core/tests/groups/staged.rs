@@ -1,9 +1,9 @@
 //! Offsets in transactions: what the next one sees, which groups an add covers, what is compared and what is not.
 
-use crate::ledger::{Owner, new_offset, nobody, p};
+use crate::ledger::{Owner, new_offset, no_member, p};
 use crate::world::{World, kind, me};
 use ottla_core::groups::MemberRef;
-use ottla_core::offsets::{Fetched, OffsetError, StageOffsets};
+use ottla_core::offsets::{OffsetError, OffsetLookup, StageOffsets};
 use ottla_core::transactions::{AddOffsetsToTxn, EndTxn};
 use ottla_core::transactions::{TransactionCheck, TransactionClaim, TransactionError};
 use ottla_core::{Command, Effects, Ticket, TicketId, offsets_partition};
@@ -22,7 +22,7 @@ fn add_offsets(world: &mut World, id: &str, owner: Owner, group: &str) -> Result
 
 /// Group `name` without members.
 fn anyone(name: &str) -> MemberRef {
-    MemberRef { group_id: name.to_owned(), ..nobody() }
+    MemberRef { group_id: name.to_owned(), ..no_member() }
 }
 
 #[test]
@@ -46,12 +46,12 @@ fn t_131_staged_and_plain_offsets_are_applied_in_the_order_of_one_log() {
     let mut world = World::new();
     let owner = world.init("t");
     world.stage("t", owner, p(0), 1);
-    world.commit(&nobody(), p(0), 2).unwrap();
+    world.commit(&no_member(), p(0), 2).unwrap();
     world.stage("t", owner, p(1), 3);
-    world.commit(&nobody(), p(1), 4).unwrap();
+    world.commit(&no_member(), p(1), 4).unwrap();
     world.stage("t", owner, p(1), 5);
     world.end("t", owner, true);
-    world.commit(&nobody(), p(2), 6).unwrap();
+    world.commit(&no_member(), p(2), 6).unwrap();
     assert_eq!([0, 1, 2].map(|n| world.fetch(p(n))), [Some(2), Some(5), Some(6)]);
     world.restart();
     assert_eq!([0, 1, 2].map(|n| world.fetch(p(n))), [Some(2), Some(5), Some(6)]);
@@ -85,7 +85,7 @@ fn t_153_groups_of_one_offsets_partition_are_covered_by_one_add() {
     assert_eq!(stage(&mut world, &other), [Err(out)]);
     world.end("t", owner, true);
     let found = world.shard.offsets().fetch(&twin, p(0), true);
-    assert!(matches!(found, Fetched::Offset(committed) if committed.offset.0 == 1));
+    assert!(matches!(found, OffsetLookup::Offset(committed) if committed.offset.0 == 1));
 }
 
 #[test]
@@ -100,7 +100,9 @@ fn t_167_offsets_are_kept_as_they_are_said() {
     world.pass(1000);
     world.end("t", owner, true);
     for (at, offset) in [(p(0), 1_000_000), (p(1), 0), (p(2), i64::MAX)] {
-        let Fetched::Offset(found) = world.shard.offsets().fetch("g", at, true) else { panic!("{at:?}") };
+        let OffsetLookup::Offset(found) = world.shard.offsets().fetch("g", at, true) else {
+            panic!("{at:?}")
+        };
         assert_eq!((found.offset.0, found.leader_epoch, found.at), (offset, 3, now), "{at:?}");
     }
 }
@@ -131,7 +133,7 @@ fn t_168_the_record_comes_before_the_answer() {
         producer_id: owner.0,
         producer_epoch: owner.1,
         verify_only: false,
-        member: nobody(),
+        member: no_member(),
         topics: vec![new_offset(p(0), 1)],
     };
     let mut out = Effects::default();
@@ -154,11 +156,11 @@ fn t_168_the_record_comes_before_the_answer() {
 #[test]
 fn t_184_an_unknown_group_has_no_offsets() {
     let mut world = World::new();
-    assert_eq!(world.shard.offsets().fetch("nobody", p(0), true), Fetched::None);
-    assert_eq!(world.shard.offsets().fetch_all("nobody", true).count(), 0);
+    assert_eq!(world.shard.offsets().fetch("unknown", p(0), true), OffsetLookup::None);
+    assert_eq!(world.shard.offsets().fetch_all("unknown", true).count(), 0);
     // One with members and no offsets, too.
     world.stable(&["a"]);
-    assert_eq!(world.shard.offsets().fetch("g", p(0), true), Fetched::None);
+    assert_eq!(world.shard.offsets().fetch("g", p(0), true), OffsetLookup::None);
     assert_eq!(world.shard.offsets().fetch_all("g", false).count(), 0);
 }
 
@@ -167,12 +169,12 @@ fn t_257_a_restart_at_any_point_replays_offsets_in_order() {
     let mut lived = World::new();
     let (one, two) = (lived.init("one"), lived.init("two"));
     lived.stage("one", one, p(0), 1);
-    lived.commit(&nobody(), p(0), 2).unwrap();
+    lived.commit(&no_member(), p(0), 2).unwrap();
     lived.stage("two", two, p(0), 3);
     lived.stage("two", two, p(1), 4);
     lived.delete_offsets(&[p(1)]).unwrap();
     lived.end("two", two, true);
-    lived.commit(&nobody(), p(1), 5).unwrap();
+    lived.commit(&no_member(), p(1), 5).unwrap();
     lived.end("one", one, true);
     let expected = (lived.fetch(p(0)), lived.fetch(p(1)));
     assert_eq!(expected, (Some(3), Some(5)));
@@ -206,7 +208,7 @@ fn b_23_the_offsets_share_the_fate_of_their_transaction() {
     world.pass(20_000);
     world.restart();
     for (id, group, at, committed) in expected {
-        let found = matches!(world.shard.offsets().fetch(&group, at, true), Fetched::Offset(_));
+        let found = matches!(world.shard.offsets().fetch(&group, at, true), OffsetLookup::Offset(_));
         let status = world.shard.transactions().get(&id).unwrap().state().status;
         assert_eq!((found, status == TransactionStatus::CompleteCommit), (committed, committed), "{id}");
     }
@@ -232,7 +234,7 @@ fn b_41_a_group_with_a_deleted_staged_offset_can_be_deleted_before_and_after_the
 #[test]
 fn b_46_a_group_that_was_only_added_is_never_unstable() {
     let mut world = World::new();
-    world.commit(&nobody(), p(0), 1).unwrap();
+    world.commit(&no_member(), p(0), 1).unwrap();
     let owner = world.init("t");
     assert_eq!(add_offsets(&mut world, "t", owner, "g"), Ok(()));
     assert!(!world.is_unstable(p(0)));

@@ -148,7 +148,7 @@ fn after_a_restart_members_have_their_session_timeout_to_be_heard_of() {
     world.pass(9_000);
     assert_eq!(world.heartbeat(&me("a", generation)), Ok(()));
     world.pass(1_500);
-    assert_eq!(world.state(), Some(GroupState::PreparingRebalance), "b was not heard of");
+    assert_eq!(world.state(), Some(GroupState::PreparingRebalance), "b sent no heartbeat");
     let ticket = world.join(&Joiner::new("a").known());
     assert_eq!(world.joined(ticket).unwrap().members.len(), 1);
 }

@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use ottla_core::config::Settings;
 use ottla_core::groups::{
-    DeleteGroupError, DeleteGroups, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup,
+    Assignment, DeleteGroupError, DeleteGroups, GroupState, Heartbeat, HeartbeatError, JoinError, JoinGroup,
     JoinGroupReply, LeaveGroup, LeaveGroupReply, LeavingMember, MemberError, MemberRef, SyncError, SyncGroup,
-    SyncGroupReply, Synced,
+    SyncGroupReply,
 };
-use ottla_core::{Command, Effect, Effects, Input, RecordPosition, Refused, Reply, Shard, Ticket, TicketId};
+use ottla_core::{
+    Command, Effect, Effects, Input, RecordPosition, Rejection, Reply, Shard, Ticket, TicketId,
+};
 use ottla_types::record::{CatalogRecord, LogRecord, TopicCreated};
 use ottla_types::{LogPosition, Millis, TopicId};
 use std::collections::BTreeMap;
@@ -127,7 +129,8 @@ impl World {
         panic!("timers that never end: {:?}", self.shard.deadline());
     }
 
-    /// Forgets everything that is not in the log, and checks the law: replay gives the live state, and so does a snapshot.
+    /// Forgets everything that is not in the log, and checks the law: replay gives the live state, and so does a
+    /// snapshot.
     pub(crate) fn restart(&mut self) {
         let mut replayed = Shard::new(self.settings.clone());
         self.log.iter().for_each(|(at, record)| replayed.apply(*at, record));
@@ -185,7 +188,7 @@ impl World {
         self.joined(ticket).unwrap_err().error.error
     }
 
-    pub(crate) fn synced(&mut self, ticket: Ticket<SyncGroupReply>) -> Result<Synced, SyncError> {
+    pub(crate) fn synced(&mut self, ticket: Ticket<SyncGroupReply>) -> Result<Assignment, SyncError> {
         kind(self.reply(ticket).unwrap())
     }
 
@@ -255,7 +258,7 @@ pub(crate) fn me(member_id: &str, generation: i32) -> MemberRef {
     MemberRef { group_id: "g".to_owned(), generation, member_id: member_id.to_owned(), instance_id: None }
 }
 
-/// Somebody who joins group "g".
+/// A client that joins group "g".
 #[derive(Clone)]
 pub(crate) struct Joiner {
     pub(crate) member_id: String,
@@ -341,6 +344,6 @@ pub(crate) fn subscription(topics: &[&str]) -> Bytes {
 }
 
 /// A result with the kind of its refusal alone.
-pub(crate) fn kind<T, E>(result: Result<T, Refused<E>>) -> Result<T, E> {
+pub(crate) fn kind<T, E>(result: Result<T, Rejection<E>>) -> Result<T, E> {
     result.map_err(|refused| refused.error)
 }

@@ -1,7 +1,7 @@
-//! Compaction against a plain model: a fold of the committed records gives the same table before and after any pass, and what must
-//! stay, stays (T-212).
+//! Compaction against a plain model: a fold of the committed records gives the same table before and after any pass,
+//! and what must stay, stays (T-212).
 
-use ottla_core::compaction::{BatchFacts, Control, Keys, Left, Outcome, Pass, RecordFacts};
+use ottla_core::compaction::{BatchFacts, Control, Keys, Outcome, Pass, RecordFacts, RemainingBatch};
 use ottla_types::record::{AbortedTransaction, ProducerBatch, ProducerState};
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId};
 use proptest::prelude::*;
@@ -208,7 +208,7 @@ impl Log {
             let tombstones = records.iter().filter(|record| record.value.is_none()).count();
             let whole = records.len() == batch.records.len();
             let mut after = Bat { facts: batch.facts, records };
-            match pass.end(&of, Left { records: after.records.len(), tombstones, whole }) {
+            match pass.end(&of, RemainingBatch { records: after.records.len(), tombstones, whole }) {
                 Outcome::Dropped => continue,
                 Outcome::Emptied => after = Bat { records: Vec::new(), ..after },
                 Outcome::Kept { anew, horizon, until } => {

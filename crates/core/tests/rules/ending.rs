@@ -267,7 +267,7 @@ fn t_110_t_141_after_a_timeout_the_owner_recovers_by_aborting() {
     world.pass(1);
     assert_eq!(world.shard.transactions().get("a").unwrap().state().status, TransactionStatus::CompleteAbort);
     assert_eq!(world.end("a", me, true, false), Err(Fenced));
-    // B-08, T-103: the late commit is told to start over, not that its state is invalid.
+    // B-08, T-103: the late commit has to start over; its state is not invalid.
     assert_eq!(world.end("a", me, true, true), Err(Fenced));
     assert_eq!(world.end("a", me, false, true), Ok((me.0, me.1.bumped())));
 }

@@ -281,7 +281,7 @@ fn check_state(shard: &Shard, log: &[LogRecord]) {
         assert!(partition.high_watermark() <= partition.next_offset());
     }
     check_runs(shard);
-    // A producer that is open at a partition is so in an ongoing transaction, unless somebody wrote markers by hand.
+    // A producer that is open at a partition is so in an ongoing transaction, unless an administrator wrote markers.
     let by_hand =
         log.iter().any(|record| matches!(record, LogRecord::Partitions(PartitionRecord::MarkerAppended(_))));
     let ongoing: Vec<_> = shard

@@ -3,13 +3,12 @@
 use crate::ending::{STATUSES, ended_records, status_of, world_at};
 use crate::support::Answer;
 use crate::world::{Owner, World, adding, at, batch, ending, initialise, owner, producing, staging};
+use TransactionStatus::{CompleteAbort, CompleteCommit, Empty, Ongoing};
 use ottla_core::partitions::ProduceError;
 use ottla_core::transactions::{EndError, InitError, TransactionCheck, TransactionError};
 use ottla_types::record::{LogRecord, TransactionRecord, TransactionStatus, TransactionUpdated};
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use std::collections::BTreeSet;
-
-use TransactionStatus::{CompleteAbort, CompleteCommit, Empty, Ongoing};
 
 const ME: Owner = (ProducerId(7), ProducerEpoch(5));
 

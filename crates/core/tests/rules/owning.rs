@@ -164,7 +164,7 @@ fn t_064_what_verification_answers() {
     let me = run_up(&mut world, first, 1);
     let verify = TransactionCheck::Verify;
     let mut write = |id: &str, by, partition| world.write_checked(id, by, at(1, partition), 0, verify);
-    assert_eq!(write("nobody", me, 0), Err(ProduceError::UnknownProducer));
+    assert_eq!(write("unknown", me, 0), Err(ProduceError::UnknownProducer));
     assert_eq!(write("t", owner(9, 1), 0), Err(ProduceError::UnknownProducer));
     assert_eq!(write("t", first, 0), Err(ProduceError::StaleEpoch));
     assert_eq!(write("t", me, 0), Err(ProduceError::NotInTransaction));

@@ -12,7 +12,8 @@ fn p0() -> TopicPartition {
     at(1, 0)
 }
 
-/// What a rewrite takes together: parts and batches by offset, as (first, last, bytes, largest timestamp, time of appending).
+/// What a rewrite takes together: parts and batches by offset, as (first, last, bytes, largest timestamp, time of
+/// appending).
 type Piece = (Offset, Offset, u64, Millis, Millis);
 
 /// The parts and then the batches of a partition.
@@ -282,8 +283,8 @@ impl Model {
     }
 }
 
-/// Where the log starts after retention at `now`: each piece goes that is too old, or without which there are still 15000 bytes, up
-/// to the first that stays.
+/// Where the log starts after retention at `now`: each piece goes that is too old, or without which there are still
+/// 15000 bytes, up to the first that stays.
 fn kept_from((start, pieces): (Offset, Vec<Piece>), now: Millis) -> Offset {
     let bytes_from = |number: usize| pieces[number..].iter().map(|piece| piece.2).sum::<u64>();
     let stays = |(number, piece): &(usize, &Piece)| {
@@ -452,7 +453,7 @@ fn retention_that_is_changed_counts_from_the_next_look() {
     change(&mut world, topic(), "cleanup.policy", Some("compact"));
     change(&mut world, topic(), "retention.ms", None);
     world.pass(300_000);
-    assert_eq!(start(&world), 4, "compaction keeps the last of each key for ever");
+    assert_eq!(start(&world), 4, "compaction keeps the last of each key");
     change(&mut world, topic(), "cleanup.policy", Some("compact,delete"));
     world.pass(300_000);
     assert_eq!((start(&world), runs(&world)), (12, vec![]));

@@ -1,4 +1,4 @@
-//! A snapshot that is taken in pieces while the log goes on.
+//! A snapshot that is taken in pieces while the log grows.
 
 use ottla_core::{RecordPosition, Shard};
 use ottla_types::record::{LogRecord, SnapshotUnit};

@@ -1,9 +1,9 @@
-//! Recovery (section 17): every crash leaves a whole, and a retry goes on from there.
+//! Recovery (section 17): every crash leaves a whole, and a retry continues from there.
 
 use crate::ending::{ended_records, world_at};
 use crate::support::Answer;
 use crate::world::{Owner, World, adding, at, batch, ending, initialise, owner, plain, producing, staging};
-use ottla_core::offsets::Fetched;
+use ottla_core::offsets::OffsetLookup;
 use ottla_core::partitions::ProduceError;
 use ottla_core::transactions::{InitError, TransactionCheck};
 use ottla_core::{Input, RecordPosition};
@@ -135,7 +135,8 @@ fn t_256_recovery_rebuilds_everything_about_a_partition() {
     }
 }
 
-/// A transaction over two partitions and an offset, as a client without a memory of its own does it: what it knows are the answers.
+/// A transaction over two partitions and an offset, as a client without a memory of its own does it: what it knows are
+/// the answers.
 struct Client {
     id: &'static str,
     me: Option<Owner>,
@@ -186,12 +187,12 @@ fn seen(world: &World) -> [bool; 3] {
         assert!(stored.clone().count() <= 1 + aborted, "{read:?}");
         stored.count() > aborted
     };
-    let offset = matches!(world.shard.offsets().fetch("g", at(1, 2), false), Fetched::Offset(_));
+    let offset = matches!(world.shard.offsets().fetch("g", at(1, 2), false), OffsetLookup::Offset(_));
     [data(0), data(1), offset]
 }
 
-/// Runs a client up to the answers of `answered` requests and the `cut`th record after them, crashes, and lets it go on with the
-/// request that was under way; false if that request has no more records than that.
+/// Runs a client up to the answers of `answered` requests and the `cut`th record after them, crashes, and lets it go on
+/// with the request that was under way; false if that request has no more records than that.
 fn crash_and_retry(mut world: World, answered: usize, cut: usize) -> bool {
     let mut client = Client { id: "t", me: None };
     (0..answered).for_each(|step| client.send(&mut world, step));

@@ -139,7 +139,7 @@ fn parts_below_a_log_start_that_moved_meanwhile_are_left_out() {
 #[test]
 fn nothing_is_taken_in_that_does_not_fit_any_more() {
     let installs = written(&plan(&world_of_two(), ALL), 7);
-    // All of it was deleted; the topic was; somebody else has rewritten it; it holds something else than was planned.
+    // All of it was deleted; the topic was deleted; another job has rewritten it; it holds other data than was planned.
     let mut deleted = world_of_two();
     deleted.delete_before(at(1, 0), 4).unwrap();
     assert_eq!(install(&mut deleted, installs.clone()), []);

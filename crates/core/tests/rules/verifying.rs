@@ -1,4 +1,5 @@
-//! Verification and implicit add (section 6), markers at a partition (section 10) and what readers are told (section 14).
+//! Verification and implicit add (section 6), markers at a partition (section 10) and what readers receive (section
+//! 14).
 
 use crate::support::{Answer, input};
 use crate::world::{World, at, batch, ending, owner, plain, producing};
@@ -39,8 +40,8 @@ fn t_62_a_stale_epoch_is_refused_before_the_id_is_asked() {
     world.write_in("t", me, at(1, 0), 0).unwrap();
     world.end("t", me, true, true).unwrap();
     for check in [Verify, Add] {
-        assert_eq!(world.write_checked("nobody", me, at(1, 0), 1, check), Err(ProduceError::StaleEpoch));
-        let elsewhere = world.write_checked("nobody", me, at(1, 1), 1, check);
+        assert_eq!(world.write_checked("unknown", me, at(1, 0), 1, check), Err(ProduceError::StaleEpoch));
+        let elsewhere = world.write_checked("unknown", me, at(1, 1), 1, check);
         assert_eq!(elsewhere, Err(ProduceError::UnknownProducer), "not known there");
     }
 }
@@ -88,7 +89,7 @@ fn t_70_batches_in_flight_keep_their_order() {
     let send = |world: &mut World, first: i32, check| {
         offsets(&world.step(producing(Some("t"), check, &[(at(1, 0), batch(me, first, 1, true))])))
     };
-    // Version 2: what comes too early is refused until the first is there.
+    // Version 2: a batch that is too early is refused until the first is there.
     assert_eq!(send(&mut world, 1, Add), [Err(ProduceError::OutOfOrder)]);
     for first in 0..3 {
         assert_eq!(send(&mut world, first, Add), [Ok(i64::from(first))]);

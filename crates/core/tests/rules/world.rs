@@ -7,12 +7,12 @@ use ottla_core::config::Settings;
 use ottla_core::groups::MemberRef;
 use ottla_core::offsets::{NewOffset, StageOffsets, TopicOffsets};
 use ottla_core::partitions::{
-    Appended, DeleteRecords, DeleteRecordsError, Produce, ProduceBatch, ProduceError,
+    AppendResult, DeleteRecords, DeleteRecordsError, Produce, ProduceBatch, ProduceError,
 };
 use ottla_core::partitions::{Isolation, OutOfRange, ReadPlan};
 use ottla_core::transactions::{AddPartitionsToTxn, EndTxn, InitProducerId};
 use ottla_core::transactions::{EndError, InitError, TransactionCheck, TransactionClaim, TransactionError};
-use ottla_core::{Effect, Effects, Input, RecordPosition, Refused, Shard};
+use ottla_core::{Effect, Effects, Input, RecordPosition, Rejection, Shard};
 use ottla_types::record::{LogRecord, Marker, PartitionRecord, TransactionRecord};
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -260,7 +260,7 @@ impl World {
         id: Option<&str>,
         check: TransactionCheck,
         batches: &[(TopicPartition, BatchSummary)],
-    ) -> Vec<Result<Appended, ProduceError>> {
+    ) -> Vec<Result<AppendResult, ProduceError>> {
         match self.ask(producing(id, check, batches)) {
             Answer::Produce(results) => results.into_iter().map(kind).collect(),
             other => panic!("{other:?}"),
@@ -330,7 +330,7 @@ impl World {
 }
 
 /// A result with the kind of its refusal alone.
-pub(crate) fn kind<T, E>(result: Result<T, Refused<E>>) -> Result<T, E> {
+pub(crate) fn kind<T, E>(result: Result<T, Rejection<E>>) -> Result<T, E> {
     result.map_err(|refused| refused.error)
 }
 

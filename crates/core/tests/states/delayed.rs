@@ -1,6 +1,6 @@
-//! Requests that arrive late, or twice, in a later transaction of the same producer: every request of a life of three transactions,
-//! at every later place. At version 2 none of them does anything. At versions 0 and 1 the epoch is that of the next transaction
-//! as well, so some of them do: which ones, and no others, is what the tests here say.
+//! Requests that arrive late, or twice, in a later transaction of the same producer: every request of a life of three
+//! transactions, at every later place. At version 2 none of them does anything. At versions 0 and 1 the epoch is that
+//! of the next transaction as well, so some of them do: which ones, and no others, is what the tests here say.
 
 mod life;
 
@@ -19,7 +19,8 @@ fn faults() -> impl Iterator<Item = Fault> {
 const WISHES: [[bool; 3]; 4] =
     [[true, true, true], [true, false, true], [false, true, false], [false, false, true]];
 
-/// The lives of clients. One of version 2 need not name its partitions first, and its producer id may rotate on the way.
+/// The lives of clients. One of version 2 need not name its partitions first, and its producer id may rotate on the
+/// way.
 fn lives(version_2: bool) -> impl Iterator<Item = Life> {
     let kinds: &[_] = if version_2 { &[(true, 0), (false, 0), (false, 32764)] } else { &[(true, 0)] };
     WISHES.into_iter().flat_map(move |commits| {
@@ -69,8 +70,8 @@ fn t_101_at_versions_0_and_1_only_these_tear_the_next_transaction() {
             let may = match what {
                 // It ends what is open now.
                 What::End => fault.is_past_its_transaction(),
-                // The client gave the batch up, and uses its sequence number for another one: whichever arrives second is taken for a
-                // repetition of the first.
+                // The client gave the batch up, and uses its sequence number for another one: whichever arrives second
+                // is taken for a repetition of the first.
                 What::Send(_) => !fault.twice,
                 // Offsets carry no sequence number: the last one staged wins.
                 What::Stage => fault.is_past_its_transaction(),

@@ -1,4 +1,5 @@
-//! A producer at a partition: every relation of sequence numbers and epochs to what the partition knows, low and around the wrap.
+//! A producer at a partition: every relation of sequence numbers and epochs to what the partition knows, low and around
+//! the wrap.
 
 mod scene;
 
@@ -6,8 +7,8 @@ use crate::producer::scene::{BATCHES, COUNT, Kind, Scene, Step, knowledge, reach
 use crate::support::{Answer, input};
 use crate::table::{Row, Table};
 use crate::world::{STARTS, World, at};
-use ottla_core::partitions::{Appended, MarkerError, ProduceError, TxnMarker, WriteTxnMarkers};
-use ottla_core::{Input, Refused};
+use ottla_core::partitions::{AppendResult, MarkerError, ProduceError, TxnMarker, WriteTxnMarkers};
+use ottla_core::{Input, Rejection};
 use ottla_types::ProducerEpoch;
 use ottla_types::record::{LogRecord, PartitionRecord, ProducerState};
 
@@ -16,7 +17,8 @@ const EPOCHS: [(&str, i16); 3] = [("older", -1), ("same", 0), ("newer", 1)];
 /// The relations of sequence numbers.
 const SEQUENCES: [&str; 7] = ["next", "again", "old", "part", "gap", "zero", "minus"];
 const KINDS: [(&str, Kind); 3] = [("plain", Kind::Plain), ("txn 0", Kind::Old), ("txn 2", Kind::New)];
-/// The first sequence number that the partition ever saw: low, and such that the wrap is at each place of what it remembers.
+/// The first sequence number that the partition ever saw: low, and such that the wrap is at each place of what it
+/// remembers.
 const FIRST: [i32; 7] = [0, 1000, i32::MAX - 13, i32::MAX - 12, i32::MAX - 10, i32::MAX - 5, i32::MAX];
 /// The epoch of the owner: an ordinary one, and one whose next but one is the last for clients.
 const OWNERS: [i16; 2] = [5, 32764];
@@ -160,7 +162,7 @@ impl Play<'_> {
         }
     }
 
-    fn check(&self, result: Result<Appended, Refused<ProduceError>>) {
+    fn check(&self, result: Result<AppendResult, Rejection<ProduceError>>) {
         let word = match result {
             Ok(appended) if self.cell == "dup" => {
                 let original = self.scene.offset_of(self.batch);
@@ -184,7 +186,8 @@ impl Play<'_> {
         assert_eq!(word, self.cell, "{}", self.name);
     }
 
-    /// What the partition remembers after an append: the batch last, before it what was there at the same epoch, five in all.
+    /// What the partition remembers after an append: the batch last, before it what was there at the same epoch, five
+    /// in all.
     fn check_known(&self, before: Option<ProducerState>, now: ProducerState, epoch: ProducerEpoch) {
         let kept =
             before.as_ref().filter(|known| known.epoch == epoch).map_or(0, |known| known.batches.len());
@@ -201,12 +204,12 @@ impl Play<'_> {
     /// The answer got lost, and the records after any one of them with it: the same batch again is answered the same.
     fn send_again(
         &self,
-        result: Result<Appended, Refused<ProduceError>>,
+        result: Result<AppendResult, Rejection<ProduceError>>,
         world: &World,
         ask: &Input,
         from: usize,
     ) {
-        let kind = |result: Result<Appended, Refused<ProduceError>>| {
+        let kind = |result: Result<AppendResult, Rejection<ProduceError>>| {
             result.map(|appended| appended.base_offset).map_err(|refused| refused.error)
         };
         for length in from..=world.log.len() {
@@ -218,7 +221,7 @@ impl Play<'_> {
     }
 }
 
-fn produced(answer: Answer) -> Result<Appended, Refused<ProduceError>> {
+fn produced(answer: Answer) -> Result<AppendResult, Rejection<ProduceError>> {
     match answer {
         Answer::Produce(mut results) => results.remove(0),
         other => panic!("{other:?}"),

@@ -1,4 +1,5 @@
-//! A transactional id: every state, every event, every relation of the asker to the owner, around both ends of the epochs.
+//! A transactional id: every state, every event, every relation of the asker to the owner, around both ends of the
+//! epochs.
 
 pub(crate) mod events;
 pub(crate) mod reach;
@@ -9,7 +10,7 @@ use crate::transaction::events::{Event, Who, events};
 use crate::transaction::reach::{GROUP, ID, STATES, Scene, State, reach};
 use crate::transaction::said::{Said, known, send_sequence};
 use crate::world::{STARTS, Start, World, at};
-use ottla_core::offsets::Fetched;
+use ottla_core::offsets::OffsetLookup;
 use ottla_types::record::{LogRecord, TransactionRecord, TransactionState, TransactionStatus};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
 
@@ -229,9 +230,9 @@ impl Play<'_> {
             let marker = (end.marker.producer_id, end.marker.producer_epoch);
             assert_eq!(marker, (self.scene.current.0, marked), "{}", self.name);
             let offset = match world.shard.offsets().fetch(GROUP, at(0), true) {
-                Fetched::Offset(committed) => Some(committed.offset.0),
-                Fetched::None => None,
-                Fetched::Unstable => panic!("{}: an offset is left staged", self.name),
+                OffsetLookup::Offset(committed) => Some(committed.offset.0),
+                OffsetLookup::None => None,
+                OffsetLookup::Unstable => panic!("{}: an offset is left staged", self.name),
             };
             assert_eq!(offset, self.scene.offset(commit), "{}", self.name);
         }
@@ -269,7 +270,7 @@ impl Play<'_> {
         let unchanged = now.as_ref().map(|state| (state.epoch, state.status, state.last_epoch))
             == before.map(|state| (state.epoch, state.status, state.last_epoch));
         match (self.event, self.cell) {
-            // T-30: whoever comes without a pair takes over from whoever came before, himself included.
+            // T-30: a client without a pair takes over from the previous one, even from itself.
             (Event::Ask(ask, Who::None), _) if ask.is_init() => {
                 let state = before.unwrap();
                 let rotates = state.epoch.0 == 32766;
@@ -281,7 +282,8 @@ impl Play<'_> {
                 let state = before.unwrap();
                 assert_eq!(again.pair(), Some((state.producer_id, state.epoch)), "{}", self.name);
             }
-            // T-28, T-31: the pair of an id that has expired is worth a new one once; so is one that aborts what is open.
+            // T-28, T-31: the pair of an id that has expired is worth a new one once; so is one that aborts what is
+            // open.
             (Event::Ask(_, _), "new>E" | "again+>A*") => {
                 assert_eq!((again.word(), unchanged), ("fenced", true), "{}: {again:?}", self.name);
             }

@@ -158,8 +158,8 @@ impl World {
         self.shard.step(self.now, Input::Durable(LogPosition(self.end)), &mut Effects::default());
     }
 
-    /// The law, from record number `from` on: each prefix of the log is what a crash may leave. It replays to what lived then, and
-    /// that is whole.
+    /// The law, from record number `from` on: each prefix of the log is what a crash may leave. It replays to what
+    /// lived then, and that is whole.
     pub(crate) fn check_law(&self, from: usize) {
         let mut shard = replayed(&self.log[..from]);
         for (number, (at, record)) in self.log.iter().enumerate().skip(from) {

@@ -239,7 +239,8 @@ impl Field for TopicId {
 }
 
 fn put_len(len: usize, out: &mut Vec<u8>) {
-    // An entry is at most half a segment, so nothing in it is longer than a u32 can say; the store refuses it otherwise.
+    // An entry is at most half a segment, so nothing in it is longer than a u32 can say; the store refuses it
+    // otherwise.
     (len as u32).put(out);
 }
 
@@ -296,7 +297,8 @@ impl<T: Field> Field for Vec<T> {
         let at = input.at();
         let written = input.field::<u32>("count")?;
         let count = written as usize;
-        // No element takes less than a byte: a count beyond what is left is refused before anything is allocated for it.
+        // No element takes less than a byte: a count beyond the remaining bytes is refused before anything is allocated
+        // for it.
         if count > input.remaining() {
             return Err(DecodeError::Short { at });
         }

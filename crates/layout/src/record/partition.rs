@@ -1,7 +1,7 @@
 //! What happens in a partition: batches, markers, a moved start, forgotten producers, rewritten batches.
 //!
-//! A batch is the one record with bytes that are not copied: the fields come first, the batch bytes fill the rest of the
-//! entry, so that they can be sent from where they lie.
+//! A batch is the one record with bytes that are not copied: the fields come first, the batch bytes fill the rest of
+//! the entry, so that they can be sent from where they lie.
 
 use super::field::{DecodeError, Field, Reader, fields};
 use crate::span::FieldValue;
@@ -63,9 +63,9 @@ const ATTRIBUTES: usize = 21;
 const MAX_TIMESTAMP: usize = 35;
 const LOG_APPEND_TIME: u8 = 1 << 3;
 
-/// Writes what the broker assigned into the stored copy of a batch (record batch v2): base offset and leader epoch, which
-/// its checksum does not cover; for log append time also attribute bit 3, the largest timestamp, and the checksum anew.
-/// A batch shorter than a header is left alone: the broker refuses those before they come here.
+/// Writes what the broker assigned into the stored copy of a batch (record batch v2): base offset and leader epoch,
+/// which its checksum does not cover; for log append time also attribute bit 3, the largest timestamp, and the checksum
+/// anew. A batch shorter than a header is left alone: the broker refuses those before they come here.
 pub fn patch_batch(record: &BatchAppended, batch: &mut [u8]) {
     if batch.len() < MAX_TIMESTAMP + 8 {
         return;

@@ -39,7 +39,8 @@ impl PartCutter {
         PartCutter { max_bytes, max_span, open: None }
     }
 
-    /// Takes in the next batch, which begins at `base_offset`; true if a new part begins with it, as with the first one.
+    /// Takes in the next batch, which begins at `base_offset`; true if a new part begins with it, as with the first
+    /// one.
     pub fn begins(&mut self, base_offset: Offset, batch: CutBatch) -> bool {
         if let Some(open) = &mut self.open
             && open.takes(&batch, self.max_bytes, self.max_span)

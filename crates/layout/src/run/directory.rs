@@ -1,8 +1,8 @@
-//! The directory of a part: where its batches begin, every 4 KiB or so. Pages of entries in order; each page can be checked
-//! and searched alone.
+//! The directory of a part: where its batches begin, every 4 KiB or so. Pages of entries in order; each page can be
+//! checked and searched alone.
 //!
-//! An entry stands for a **stretch**: the batches from its place to that of the next entry. The first stretch begins with the
-//! part; a new one begins with the first batch that lies 4096 bytes or more behind the last one's beginning.
+//! An entry stands for a **stretch**: the batches from its place to that of the next entry. The first stretch begins
+//! with the part; a new one begins with the first batch that lies 4096 bytes or more behind the last one's beginning.
 
 use crate::read::{array, put, u32_at};
 use crate::run::batch::{BatchHead, Batches, HeadSum};
@@ -81,7 +81,8 @@ impl DirectoryPage {
         self.entries
     }
 
-    /// Base offset of the first stretch that is not in this page or an earlier one; behind the last batch in the last page.
+    /// Base offset of the first stretch that is not in this page or an earlier one; behind the last batch in the last
+    /// page.
     pub fn next_offset(&self) -> Offset {
         Offset(self.number(24))
     }
@@ -209,8 +210,8 @@ impl DirectoryWriter {
         put(page, at + 24, &self.heads.checksum().to_le_bytes());
     }
 
-    /// The finished directory, to be written at `place` of the run `id`, and its number of pages: none for a small part, whose
-    /// only page is cut to its length.
+    /// The finished directory, to be written at `place` of the run `id`, and its number of pages: none for a small
+    /// part, whose only page is cut to its length.
     pub fn finish(mut self, id: &RunId, place: u64, small: bool) -> (Vec<u8>, u32) {
         if let Some(open) = self.open {
             self.close(open.end, open.next_offset);
@@ -233,8 +234,8 @@ impl DirectoryWriter {
 /// The most bytes that the page of a small part takes.
 pub const SMALL_DIRECTORY: usize = HEADER + (SMALL_PART / STRETCH) as usize * ENTRY;
 
-/// Checks the bytes of a stretch against its entry, and gives its batches to `sink`: where each begins in `bytes`, and its
-/// head. An error holds the offset in `bytes` and the fault.
+/// Checks the bytes of a stretch against its entry, and gives its batches to `sink`: where each begins in `bytes`, and
+/// its head. An error holds the offset in `bytes` and the fault.
 pub fn walk_stretch(
     stretch: &Stretch,
     bytes: &[u8],

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 
 const ID: RunId = RunId { log_id: 0xfeed, shard: 1, run: 9 };
 
-/// The directory over batches of such sizes from place 4096 on, and their bytes. Two offsets each, timestamps by `time`.
+/// The directory over batches of such sizes from place 4096 on, and their bytes. Two offsets each, timestamps by
+/// `time`.
 fn directory(sizes: &[usize], time: impl Fn(usize) -> i64, small: bool) -> (Vec<u8>, Vec<u8>, u32) {
     let mut writer = DirectoryWriter::default();
     let mut data = Vec::new();

@@ -86,14 +86,15 @@ fn several_sections_interfaces_and_resolutions() {
         [&[1, 0, 0, 0][..], &length, &[1, 0, 0, 0], &[0; 4], &options, &length].concat()
     };
     let number = |block: &[u8], at: usize| u32::from_le_bytes(block[at..at + 4].try_into().unwrap());
-    // The first half of the packets in nanoseconds from interface 1, the second in another section in 1/1024 s with an offset.
+    // The first half of the packets in nanoseconds from interface 1, the second in another section in 1/1024 s with an
+    // offset.
     let mut out = [section.clone(), interface(None, 0), interface(Some(9), 0)].concat();
     for packet in &packets[..5] {
         let mut packet = packet.clone();
         packet[8] = 1;
         out.extend(packet);
     }
-    // A block of a kind that nobody knows.
+    // A block of an unknown kind.
     out.extend([99, 0, 0, 0, 16, 0, 0, 0, 1, 2, 3, 4, 16, 0, 0, 0]);
     out.extend([section.clone(), interface(Some(0x8a), 100)].concat());
     for packet in &packets[5..] {

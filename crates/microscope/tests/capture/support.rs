@@ -48,7 +48,7 @@ pub(crate) fn capture(said: &[(Direction, Bytes)]) -> Vec<u8> {
     file
 }
 
-/// What was told.
+/// The events that were reported.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) events: Vec<(Connection, Time, Event)>,

@@ -1,5 +1,7 @@
 //! `ottla apis`: every API of the protocol, and which of them this broker serves.
 
+use super::failure::Failure;
+use super::out::Out;
 use clap::Args;
 use ottla_broker::served_versions;
 use ottla_microscope::page::highest_version;
@@ -7,9 +9,6 @@ use ottla_wire::smallest_frame;
 use ottla_wire::tables::Direction;
 use ottla_wire::{API_TABLE, ApiInfo, Versions, request_header_version, response_header_version};
 use serde_json::{Value, json};
-
-use super::failure::Failure;
-use super::out::Out;
 
 /// List every API: number, name, versions, header versions, what this broker serves, smallest frames.
 ///

@@ -1,17 +1,15 @@
 //! `ottla consume`: prints records.
 
-use std::io::{self, IsTerminal};
-use std::time::Duration;
-
-use clap::{Args, ValueEnum};
-use ottla_client::{
-    Client, ConsumedRecord, Consumer, GroupConsumer, GroupOffset, GroupOptions, Isolation, Start,
-};
-
 use super::Connect;
 use super::failure::Failure;
 use super::format::{self, Pattern};
 use super::out::Out;
+use clap::{Args, ValueEnum};
+use ottla_client::{
+    Client, ConsumedRecord, Consumer, GroupConsumer, GroupOffset, GroupOptions, Isolation, Start,
+};
+use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 /// How long one fetch waits for records.
 const WAIT: Duration = Duration::from_millis(500);

@@ -2,10 +2,12 @@
 
 mod capture;
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
-
+use super::failure::Failure;
+use super::out::Out;
+use super::schemas::{SchemaFiles, find};
+use super::tap::filter::{Filter, Filters};
+use super::tap::inspect::Inspector;
+use super::tap::print::FramePrinter;
 use bytes::Bytes;
 use capture::CaptureInput;
 use clap::Args;
@@ -20,13 +22,9 @@ use ottla_wire::explain::{Explanation, Fault, Options, message};
 use ottla_wire::tables::{Direction, MessageTable};
 use ottla_wire::{ApiInfo, ApiKey, Reader};
 use serde_json::{Map, Value};
-
-use super::failure::Failure;
-use super::out::Out;
-use super::schemas::{SchemaFiles, find};
-use super::tap::filter::{Filter, Filters};
-use super::tap::inspect::Inspector;
-use super::tap::print::FramePrinter;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
 
 /// Decode frames, given as hex, base64, raw bytes or a capture file, to trees, JSON or lines.
 ///

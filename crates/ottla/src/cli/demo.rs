@@ -1,7 +1,8 @@
 //! `ottla demo`: a small exactly-once pipeline, and what consumers of each isolation level read of it.
 
-use std::time::{Duration, Instant, SystemTime};
-
+use super::failure::Failure;
+use super::out::Out;
+use super::{Connect, group, topic};
 use clap::Args;
 use ottla_client::{
     Client, ConsumedRecord, Consumer, GroupConsumer, GroupOptions, Isolation, Producer, ProducerOptions,
@@ -9,10 +10,7 @@ use ottla_client::{
 };
 use ottla_wire::messages::create_topics_request::CreatableTopic;
 use serde_json::{Value, json};
-
-use super::failure::Failure;
-use super::out::Out;
-use super::{Connect, group, topic};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long one fetch waits for records.
 const WAIT: Duration = Duration::from_millis(50);

@@ -1,7 +1,8 @@
 //! `ottla encode`: encodes JSON to a frame.
 
-use std::io::{self, Read};
-
+use super::failure::Failure;
+use super::out::Out;
+use super::schemas::{SchemaFiles, find};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -12,10 +13,7 @@ use ottla_microscope::page::highest_version;
 use ottla_wire::ApiInfo;
 use ottla_wire::tables::{Direction, MessageTable};
 use serde_json::Value;
-
-use super::failure::Failure;
-use super::out::Out;
-use super::schemas::{SchemaFiles, find};
+use std::io::{self, Read};
 
 /// Encode a message: JSON on standard input becomes the frame that a client or broker would send.
 ///

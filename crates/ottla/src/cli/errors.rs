@@ -1,11 +1,10 @@
 //! `ottla errors`: every error code of the protocol.
 
+use super::failure::Failure;
+use super::out::Out;
 use clap::Args;
 use ottla_wire::ErrorCode;
 use serde_json::{Value, json};
-
-use super::failure::Failure;
-use super::out::Out;
 
 /// List every error code: number, name, whether clients try again, meaning.
 #[derive(Args)]

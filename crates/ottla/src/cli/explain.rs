@@ -1,8 +1,8 @@
 //! `ottla explain`: the reference page of an API or message.
 
-use std::env;
-use std::io::{self, IsTerminal};
-
+use super::failure::Failure;
+use super::out::Out;
+use super::schemas::{SchemaFiles, find};
 use clap::{Args, ValueEnum};
 use ottla_microscope::diff::diff;
 use ottla_microscope::names::Subject;
@@ -14,10 +14,8 @@ use ottla_web::Site;
 use ottla_wire::tables::{Direction, MessageTable};
 use ottla_wire::{ApiInfo, Versions};
 use serde_json::{Value, json};
-
-use super::failure::Failure;
-use super::out::Out;
-use super::schemas::{SchemaFiles, find};
+use std::env;
+use std::io::{self, IsTerminal};
 
 /// Show an API byte by byte: its smallest request and response as a grid and as a tree, and its schema.
 ///

@@ -1,11 +1,10 @@
 //! Why a command failed: one sentence, and what to do about it where that is known.
 
-use std::fmt;
-use std::io;
-
 use ottla_client::ClientError;
 use ottla_salvage::{OpenError, SalvageError};
 use ottla_wire::ErrorCode;
+use std::fmt;
+use std::io;
 
 /// Why a command failed.
 #[derive(Debug)]

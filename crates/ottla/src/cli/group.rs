@@ -1,7 +1,8 @@
 //! `ottla group`: consumer groups, their members and their offsets.
 
-use std::collections::BTreeMap;
-
+use super::Connect;
+use super::failure::{Failure, refused};
+use super::out::{Out, numbers};
 use clap::{Args, Subcommand};
 use ottla_client::{Client, CommittedOffset, Coordinator, GroupOffset, Isolation, Membership, Start};
 use ottla_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
@@ -11,10 +12,7 @@ use ottla_wire::messages::{
 };
 use ottla_wire::{ErrorCode, Message};
 use serde_json::{Value, json};
-
-use super::Connect;
-use super::failure::{Failure, refused};
-use super::out::{Out, numbers};
+use std::collections::BTreeMap;
 
 /// List, describe and delete consumer groups; show and reset their offsets.
 #[derive(Args)]

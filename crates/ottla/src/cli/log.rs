@@ -13,13 +13,11 @@ mod salvage;
 mod tree;
 mod verify;
 
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand};
-use ottla_salvage::{Damage, Folder};
-
 use super::failure::Failure;
 use super::out::Out;
+use clap::{Args, Subcommand};
+use ottla_salvage::{Damage, Folder};
+use std::path::PathBuf;
 
 /// Show, verify and salvage the data folder of a stopped broker.
 #[derive(Args)]

@@ -1,12 +1,10 @@
 //! Standard output: lines, aligned tables, JSON.
 
-use std::borrow::Cow;
-use std::io::{self, BufWriter, Write};
-
+use crate::terminal::escape_coloured;
 use ottla_wire::explain::{escape_line, escape_lines, is_unprintable};
 use serde_json::Value;
-
-use crate::terminal::escape_coloured;
+use std::borrow::Cow;
+use std::io::{self, BufWriter, Write};
 
 /// The output of a command.
 pub(crate) struct Out {

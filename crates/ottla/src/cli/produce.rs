@@ -1,17 +1,15 @@
 //! `ottla produce`: sends lines of standard input as records.
 
-use std::io::BufRead;
-
+use super::failure::Failure;
+use super::out::Out;
+use super::{Connect, name_and_value};
 use bytes::Bytes;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ottla_client::{Compression, Producer, ProducerOptions, Record, RecordMetadata};
 use serde_json::json;
+use std::io::BufRead;
 use tokio::sync::mpsc;
-
-use super::failure::Failure;
-use super::out::Out;
-use super::{Connect, name_and_value};
 
 /// Lines that may wait to be sent before reading standard input pauses.
 const LINES_AHEAD: usize = 10_000;

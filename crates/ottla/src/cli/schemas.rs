@@ -1,14 +1,12 @@
 //! `--schemas`: files, folders and jars with the schemas of another Kafka version.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-
+use super::failure::Failure;
 use clap::Args;
 use ottla_microscope::names::{self, Subject};
 use ottla_microscope::schemas::Schemas;
-
-use super::failure::Failure;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 /// The folder of the schemas in a kafka-clients jar.
 const IN_JAR: &str = "common/message/";

@@ -1,14 +1,12 @@
 //! `ottla site`: writes the reference as a folder of pages.
 
-use std::fs;
-use std::path::PathBuf;
-
-use clap::Args;
-use ottla_web::Site;
-
 use super::failure::Failure;
 use super::out::Out;
 use super::schemas::SchemaFiles;
+use clap::Args;
+use ottla_web::Site;
+use std::fs;
+use std::path::PathBuf;
 
 /// Write the reference as static pages: every API at every version, error codes, other messages.
 ///

@@ -6,22 +6,20 @@ pub(super) mod inspect;
 pub(super) mod print;
 mod summary;
 
-use std::path::{Path, PathBuf};
-
-use clap::Args;
-use ottla::tap::{Event, RelayedFrame, Tap as Proxy};
-use ottla_wire::tables::TableSet;
-use tokio::sync::mpsc::Receiver;
-
 use super::failure::Failure;
 use super::out::Out;
 use crate::signals::stop_signal;
 use crate::terminal::say;
 use capture::Capture;
+use clap::Args;
 use filter::{Filter, Filters};
 use inspect::Inspector;
+use ottla::tap::{Event, RelayedFrame, Tap as Proxy};
+use ottla_wire::tables::TableSet;
 use print::FramePrinter;
+use std::path::{Path, PathBuf};
 use summary::Summary;
+use tokio::sync::mpsc::Receiver;
 
 /// Relay frames between clients and a cluster, and show them.
 ///

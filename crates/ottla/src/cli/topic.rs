@@ -1,7 +1,8 @@
 //! `ottla topic`: lists, creates, changes and deletes topics.
 
-use std::collections::BTreeMap;
-
+use super::failure::{Failure, refused};
+use super::out::{Out, numbers};
+use super::{Connect, name_and_value};
 use clap::{Args, Subcommand};
 use ottla_client::{Client, Isolation, Node, Start, Topic as TopicMetadata};
 use ottla_wire::ErrorCode;
@@ -15,10 +16,7 @@ use ottla_wire::messages::{
     IncrementalAlterConfigsRequest,
 };
 use serde_json::{Value, json};
-
-use super::failure::{Failure, refused};
-use super::out::{Out, numbers};
-use super::{Connect, name_and_value};
+use std::collections::BTreeMap;
 
 /// How long a broker may take to carry out a change, in milliseconds.
 const CHANGE_TIMEOUT: i32 = 30_000;

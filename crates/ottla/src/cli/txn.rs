@@ -1,7 +1,8 @@
 //! `ottla txn`: shows transactions and producers, and ends hanging transactions.
 
-use std::time::{Duration, SystemTime};
-
+use super::Connect;
+use super::failure::{Failure, refused};
+use super::out::{Out, numbers};
 use clap::{Args, Subcommand};
 use ottla_client::{Client, Coordinator, Producer, ProducerOptions};
 use ottla_wire::messages::describe_producers_request::TopicRequest;
@@ -13,10 +14,7 @@ use ottla_wire::messages::{
     DescribeProducersRequest, DescribeTransactionsRequest, ListTransactionsRequest, WriteTxnMarkersRequest,
 };
 use serde_json::{Value, json};
-
-use super::Connect;
-use super::failure::{Failure, refused};
-use super::out::{Out, numbers};
+use std::time::{Duration, SystemTime};
 
 /// List and describe transactions, show the producers of a topic, end hanging transactions.
 #[derive(Args)]

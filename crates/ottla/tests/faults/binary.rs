@@ -1,5 +1,6 @@
 //! Runs the broker binary for tests of faults.
 
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -7,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Timeout of steps that normally take milliseconds.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -163,7 +162,8 @@ impl Drop for Ottla {
     }
 }
 
-/// The first line of standard output; empty if there is none. The rest is read and dropped, so that the broker never blocks.
+/// The first line of standard output; empty if there is none. The rest is read and dropped, so that the broker never
+/// blocks.
 fn first_line(child: &mut Child) -> String {
     let stdout = child.stdout.take().unwrap();
     let (send, receive) = mpsc::channel();

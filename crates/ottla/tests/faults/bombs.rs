@@ -1,7 +1,7 @@
 //! Malicious frames and batches: the sender gets an error or loses the connection, and other clients are not affected.
 
-use std::time::Duration;
-
+use crate::binary::{LONG, Ottla, data};
+use crate::work;
 use bytes::Bytes;
 use ottla_client::{Client, Node};
 use ottla_wire::batch::{BatchBuilder, HEADER_SIZE, NewRecord, seal};
@@ -9,12 +9,10 @@ use ottla_wire::codec::{Compression, compress};
 use ottla_wire::messages::ProduceRequest;
 use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use ottla_wire::{ErrorCode, Records};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-use crate::binary::{LONG, Ottla, data};
-use crate::work;
 
 /// A frame with its length.
 fn framed(body: &[u8]) -> Vec<u8> {

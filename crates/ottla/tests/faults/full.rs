@@ -1,17 +1,15 @@
 //! A full disk of 64 MiB: the broker refuses data, serves everything else, and accepts data again once there is space.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
-
+use crate::binary::{LONG, Ottla};
+use crate::work::{self, record};
 use ottla_client::{Client, ClientError, GroupOffset, Membership, Node, Producer, ProducerOptions};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::DeleteTopicsRequest;
 use ottla_wire::messages::delete_topics_request::DeleteTopicState;
-
-use crate::binary::{LONG, Ottla};
-use crate::work::{self, record};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// A file system in a file, unmounted when this is dropped.
 struct Disk {

@@ -1,8 +1,8 @@
 //! Clients that try to make the broker use much memory. With default settings it has at most 256 MiB resident;
 //! docs/guide/memory.md explains the parts. Each test prints the peak.
 
-use std::time::Duration;
-
+use crate::binary::{LONG, Ottla, data};
+use crate::work;
 use bytes::Bytes;
 use ottla_client::Client;
 use ottla_wire::batch::{BatchBuilder, NewRecord};
@@ -17,12 +17,10 @@ use ottla_wire::messages::{
     CreateTopicsRequest, FetchRequest, JoinGroupRequest, MetadataRequest, ProduceRequest,
 };
 use ottla_wire::{Records, Request, Text, Uuid};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-use crate::binary::{LONG, Ottla, data};
-use crate::work;
 
 /// The limit of resident memory, in bytes.
 const LIMIT: u64 = 256 << 20;

@@ -1,18 +1,16 @@
 //! Clients that misbehave: too many, idle, disconnected in the middle of a request, or never reading.
 
-use std::process::Command;
-use std::time::{Duration, Instant};
-
+use crate::binary::{LONG, Ottla, data};
+use crate::work::{self, record};
 use ottla_client::{Producer, ProducerOptions};
 use ottla_wire::frame;
 use ottla_wire::messages::FetchRequest;
 use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use std::process::Command;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-use crate::binary::{LONG, Ottla, data};
-use crate::work::{self, record};
 
 /// A wrapper that sets the limit of file descriptors.
 fn descriptors(most: u32) -> Vec<String> {
@@ -89,7 +87,8 @@ async fn readers_that_never_drain_cost_no_more_than_is_allowed() {
         }
         deaf.push(peer);
     }
-    // The 160 responses together would be 5 GiB. The first response of each connection arrives, so the broker serves them.
+    // The 160 responses together would be 5 GiB. The first response of each connection arrives, so the broker serves
+    // them.
     for peer in &mut deaf {
         let mut length = [0; 4];
         timeout(LONG, peer.read_exact(&mut length)).await.unwrap().unwrap();

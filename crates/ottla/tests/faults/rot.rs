@@ -1,11 +1,11 @@
-//! Bits that flip on the disk while the broker is stopped: it serves what was written, or refuses to start and names file and offset.
-//! `a_flipped_bit_anywhere_is_harmless_or_named` in crates/store tests every byte without the binary; this test some hundred with it.
-
-use std::fs;
-use std::path::Path;
+//! Bits that flip on the disk while the broker is stopped: it serves what was written, or refuses to start and names
+//! file and offset. `a_flipped_bit_anywhere_is_harmless_or_named` in crates/store tests every byte without the binary;
+//! this test some hundred with it.
 
 use crate::binary::{Ottla, copy, data, flip};
 use crate::work;
+use std::fs;
+use std::path::Path;
 
 /// Offsets spread over a file, most of them where it has data.
 fn places(file: &Path) -> Vec<u64> {

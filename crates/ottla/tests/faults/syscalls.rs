@@ -1,13 +1,12 @@
-//! System calls that fail or do only a part: the broker either continues, or exits with the reason and has everything acknowledged
-//! after a restart. strace injects errors; a library that is loaded before libc shortens calls.
+//! System calls that fail or do only a part: the broker either continues, or exits with the reason and has everything
+//! acknowledged after a restart. strace injects errors; a library that is loaded before libc shortens calls.
 
+use crate::binary::{ExitedBroker, Ottla, data};
+use crate::work;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-
-use crate::binary::{ExitedBroker, Ottla, data};
-use crate::work;
 
 /// How often the broker reacted in each way.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]

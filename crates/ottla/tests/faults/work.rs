@@ -1,12 +1,11 @@
 //! A small load of every kind, and the checks of its results after a fault.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use ottla_client::{
     Client, ClientError, Consumer, GroupOffset, Isolation, Membership, Options, Producer, ProducerOptions,
     Record,
 };
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Plain records, and transactions.
 const PLAIN: usize = 8;
@@ -105,8 +104,8 @@ pub(crate) async fn values(client: &Client, topic: &str) -> Result<Vec<String>, 
     Ok(values)
 }
 
-/// Checks that every acknowledged write is there, that none is there twice, and that each transaction is there as a whole or not at
-/// all.
+/// Checks that every acknowledged write is there, that none is there twice, and that each transaction is there as a
+/// whole or not at all.
 pub(crate) async fn check(address: &str, seen: &AcknowledgedWrites, case: &str) {
     let client = client(address, Duration::from_secs(30)).await.unwrap();
     for number in 0..TRANSACTIONS {

@@ -1,12 +1,5 @@
 //! Builds data folders record by record, and lists what is in them.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
-
 use bytes::Bytes;
 use ottla_core::{RecordPosition, Shard};
 use ottla_store::inspect::{Folder, LogItem};
@@ -17,6 +10,12 @@ use ottla_types::{
 };
 use ottla_wire::batch::{BatchBuilder, BatchHeader, EndMarker, NewRecord, control_batch};
 use ottla_wire::codec::Compression;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 
 /// Noon of a day.
 const NOON: i64 = 1_700_000_000_000;
@@ -32,8 +31,8 @@ pub(crate) struct CommandResult {
     pub(crate) err: String,
 }
 
-/// Runs `ottla log` on a folder. A process that another test forks holds the locks of this process until it calls exec, so the
-/// command is repeated while it reports that the folder is in use.
+/// Runs `ottla log` on a folder. A process that another test forks holds the locks of this process until it calls exec,
+/// so the command is repeated while it reports that the folder is in use.
 pub(crate) fn ottla_log(flags: &[&str], folder: &Path) -> CommandResult {
     loop {
         let ended = ottla_log_once(flags, folder);
@@ -266,8 +265,8 @@ pub(crate) fn value(at: TopicPartition, offset: i64) -> String {
     format!("{name}-{}@{offset}", at.partition)
 }
 
-/// Builds a folder: two topics, and in each round batches, a transaction and an offset commit. There are two snapshots, and a run with
-/// everything so far after the third round and every fourth round after it.
+/// Builds a folder: two topics, and in each round batches, a transaction and an offset commit. There are two snapshots,
+/// and a run with everything so far after the third round and every fourth round after it.
 pub(crate) fn make(folder: &Path, rounds: u32) {
     make_as(folder, rounds, true);
 }

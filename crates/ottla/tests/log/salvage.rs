@@ -1,18 +1,16 @@
 //! `ottla log salvage`: the offsets that it reports as lost are missing, and all others are served unchanged.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
-
-use ottla::Broker;
-use ottla_client::{Client, Consumer, Isolation, Producer, ProducerOptions, Record};
-use serde_json::Value;
-
 use super::folder::{
     CommandResult, LETTERS, ORDERS, contents, copy, extents, flip, make, make_without_runs, ottla_log,
     partition, value,
 };
+use ottla::Broker;
+use ottla_client::{Client, Consumer, Isolation, Producer, ProducerOptions, Record};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 const ROUNDS: u32 = 8;
 /// Topic and partition.

@@ -1,11 +1,10 @@
 //! A network that delivers old requests again later, while a client of version 2 continues with its next transactions.
 
-use std::sync::{Arc, Mutex};
-
 use crate::network::{exchange, expected, frame, transact, values};
 use ottla::Broker;
 use ottla_client::{Client, Isolation};
 use ottla_wire::ApiKey;
+use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 

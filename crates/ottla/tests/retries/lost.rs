@@ -1,12 +1,11 @@
 //! The client when responses are lost: a proxy lets the broker serve a request, and then cuts the connection.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::network::{exchange, expected, frame, records, transact, values};
 use ottla::Broker;
 use ottla_client::{Client, Isolation, Producer, ProducerOptions};
 use ottla_wire::ApiKey;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 

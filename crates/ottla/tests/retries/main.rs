@@ -1,6 +1,6 @@
-//! Retries of every request of a transaction, at every version: the response is lost, the broker restarts in some cases, and the
-//! client sends the request again. The second response equals the first, or is what the rule says, and the second request changes
-//! nothing.
+//! Retries of every request of a transaction, at every version: the response is lost, the broker restarts in some
+//! cases, and the client sends the request again. The second response equals the first, or is what the rule says, and
+//! the second request changes nothing.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"

@@ -1,8 +1,7 @@
 //! Code that the proxies before a broker share, and the client that works through them.
 
-use std::time::Duration;
-
 use ottla_client::{Client, Consumer, GroupOffset, Isolation, Membership, Producer, ProducerOptions, Record};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,5 +1,6 @@
-//! The table of states and events of a transactional id (crates/core/tests/states/transaction.txt), tested over a connection: the error
-//! code of each request at every version, and the state that DescribeTransactions returns after it.
+//! The table of states and events of a transactional id (crates/core/tests/states/transaction.txt), tested over a
+//! connection: the error code of each request at every version, and the state that DescribeTransactions returns after
+//! it.
 //!
 //! States and events without a request are left out: expiry, an abort by an administrator, time.
 
@@ -153,7 +154,8 @@ impl TransactionFixture {
         }
     }
 
-    /// Sends the request of the event; returns the error code, and the producer id and epoch of InitProducerId and EndTxn.
+    /// Sends the request of the event; returns the error code, and the producer id and epoch of InitProducerId and
+    /// EndTxn.
     async fn ask(
         &self,
         peer: &mut Connection,
@@ -224,7 +226,8 @@ fn state_name(code: &str) -> &'static str {
     }
 }
 
-/// Runs a row in a state at a version, and checks the response, the producer id and epoch in it, and the state after it.
+/// Runs a row in a state at a version, and checks the response, the producer id and epoch in it, and the state after
+/// it.
 async fn play(
     peer: &mut Connection,
     scene: &TransactionFixture,

@@ -55,7 +55,8 @@ pub struct Damage {
 pub struct LogEnd {
     /// Position behind the last group.
     pub position: u64,
-    /// Position of a torn group behind it, and what it looks like: a crash interrupted its write, it was never acknowledged.
+    /// Position of a torn group behind it, and what it looks like: a crash interrupted its write, it was never
+    /// acknowledged.
     pub torn: Option<(u64, String)>,
 }
 
@@ -102,7 +103,7 @@ pub(super) fn walk<E: From<OpenError>>(
     }
 }
 
-/// What comes where the chain breaks.
+/// What follows where the chain breaks.
 enum Next {
     /// Segments that were freed, and then this one.
     Freed(u64),
@@ -209,7 +210,8 @@ impl Walk<'_> {
         Ok(Next::End(LogEnd { position: from, torn }))
     }
 
-    /// The next segment behind freed ones: `segment` is whole up to `from`, and the one behind it is not needed by replay.
+    /// The next segment behind freed ones: `segment` is whole up to `from`, and the one behind it is not needed by
+    /// replay.
     fn freed_behind(&mut self, segment: u64, from: u64) -> Result<Option<u64>, OpenError> {
         let behind = segment + 1;
         if self.files.is_live(behind) || behind >= self.replay_segment {
@@ -252,7 +254,8 @@ impl Walk<'_> {
         let Some((next, reason)) = breaks.iter().find(|(at, _)| *at > here) else {
             return Ok((here, self.describe(breaks, here)));
         };
-        // A group may lie at either place. If the one in the next segment is the proof, it is whole, and the other is damaged.
+        // A group may lie at either place. If the one in the next segment is the proof, it is whole, and the other is
+        // damaged.
         if proof == *next || geometry.segment_of(proof) == geometry.segment_of(here) {
             return Ok((here, self.describe(breaks, here)));
         }

@@ -25,8 +25,8 @@ pub(crate) enum Maintenance {
 }
 
 impl LogCore {
-    /// The body of the thread for background work. It begins when the first group was written, so that the first answer does not
-    /// wait for it.
+    /// The body of the thread for background work. It begins when the first group was written, so that the first answer
+    /// does not wait for it.
     pub(crate) fn maintain_until_stopped(&self) {
         let mut last = Maintenance::Idle;
         while self.wait_for_maintenance(last) {

@@ -1,8 +1,8 @@
 //! The state of the log under its lock: the open group, closed groups, and what is waited for.
 //!
 //! ```text
-//!            append (first entry)                kick, or full                    writer takes it
-//!   no group ───────────────────▶ open group ───────────────────▶ closed group ──────────────────▶ in flight ──▶ durable
+//!            append (first entry)                kick, or full                   writer takes it
+//!   no group ───────────────────▶ open group ──────────────────▶ closed group ────────────────▶ in flight ──▶ durable
 //!                                  ▲      │ append                 (queue, in order)               (see in_flight.rs)
 //!                                  └──────┘
 //! ```
@@ -96,8 +96,8 @@ impl State {
         }
     }
 
-    /// The slot of the group that takes an entry of `len` bytes, length field included: the open group if the entry fits, else a
-    /// new one, and the open group is closed.
+    /// The slot of the group that takes an entry of `len` bytes, length field included: the open group if the entry
+    /// fits, else a new one, and the open group is closed.
     pub(crate) fn slot_for(&mut self, store: &dyn GroupStore, len: usize) -> GroupSlot {
         if let Some(open) = &self.open {
             if open.buffer.len() + len <= open.limit {

@@ -1,5 +1,5 @@
-//! The writer: seals groups in the order of the log and hands them to the store, as many at once as the store takes. There is no
-//! timer: what arrives while the store is busy is the next group.
+//! The writer: seals groups in the order of the log and hands them to the store, as many at once as the store takes.
+//! There is no timer: what arrives while the store is busy is the next group.
 
 use super::state::OpenGroup;
 use super::{InFlight, LogCore};
@@ -109,8 +109,8 @@ impl LogCore {
         Ok(after)
     }
 
-    /// Notes that the store has finished a group, and keeps the contiguous prefix of finished groups for readers. Returns the position
-    /// behind that prefix if it became longer.
+    /// Notes that the store has finished a group, and keeps the contiguous prefix of finished groups for readers.
+    /// Returns the position behind that prefix if it became longer.
     fn settle(&self, in_flight: &mut InFlight, group: SealedGroup) -> Option<u64> {
         in_flight.finish(group);
         let mut durable = None;

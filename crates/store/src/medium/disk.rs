@@ -1,4 +1,5 @@
-//! A folder on a disk, through the standard library: O_DIRECT where the file system allows it, and one process at a time.
+//! A folder on a disk, through the standard library: O_DIRECT where the file system allows it, and one process at a
+//! time.
 
 use super::{Medium, MediumFile};
 use crate::error::OpenError;
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LOCK: &str = "lock";
-/// Writes of at least this many bytes to segments go around the page cache, even in a medium that uses it: the copy into the cache and
-/// its later write-back cost more than the wait for the disk.
+/// Writes of at least this many bytes to segments go around the page cache, even in a medium that uses it: the copy
+/// into the cache and its later write-back cost more than the wait for the disk.
 const LARGE_WRITE: usize = 256 << 10;
 
 /// A data folder, locked for this process as long as the medium or one of its files lives.
@@ -52,7 +53,8 @@ impl DiskMedium {
         })
     }
 
-    /// Opens `folder` for reading alone, and locks it: nothing in it is changed, and no broker can start on it meanwhile.
+    /// Opens `folder` for reading alone, and locks it: nothing in it is changed, and no broker can start on it
+    /// meanwhile.
     ///
     /// # Errors
     /// There is no such folder, or another process uses it.
@@ -73,8 +75,8 @@ impl DiskMedium {
         })
     }
 
-    /// The same folder, written through the page cache: a write does not wait for the disk, a sync does. Large writes to segments
-    /// still go around the cache where the file system allows that: they are faster so.
+    /// The same folder, written through the page cache: a write does not wait for the disk, a sync does. Large writes
+    /// to segments still go around the cache where the file system allows that: they are faster so.
     #[must_use]
     pub fn through_page_cache(self) -> DiskMedium {
         let large_direct = self.buffered.is_none();
@@ -91,8 +93,8 @@ impl DiskMedium {
     }
 }
 
-/// The lock file. A copy of a folder may lack it, and a folder that cannot be written to has nobody to be kept out: then the
-/// folder itself is locked.
+/// The lock file. A copy of a folder may lack it, and a folder that cannot be written to has no writer to exclude:
+/// then the folder itself is locked.
 fn lock_file(folder: &Path) -> io::Result<File> {
     let path = folder.join(LOCK);
     let writable = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);

@@ -1,4 +1,5 @@
-//! A medium in memory. Its files are lost when it is dropped, and it does not simulate crashes (see [`crate::testing`] for that).
+//! A medium in memory. Its files are lost when it is dropped, and it does not simulate crashes (see [`crate::testing`]
+//! for that).
 
 use super::{Medium, MediumFile, not_found};
 use std::collections::BTreeMap;
@@ -7,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 const CHUNK: usize = 64 << 10;
 
-/// Files in memory, made of chunks that exist only where something other than zeros was written. Clones share the files.
+/// Files in memory, made of chunks that exist only where something other than zeros was written. Clones share the
+/// files.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryMedium {
     files: Arc<Mutex<BTreeMap<String, Arc<MemoryFile>>>>,
@@ -88,7 +90,8 @@ struct Content {
 }
 
 impl Content {
-    /// Calls `act` with every piece of `offset..offset + len`: chunk number, range in the chunk, range in the caller's buffer.
+    /// Calls `act` with every piece of `offset..offset + len`: chunk number, range in the chunk, range in the caller's
+    /// buffer.
     fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
         let mut done = 0;
         std::iter::from_fn(move || {

@@ -1,4 +1,5 @@
-//! Reads the groups of a log in the order of the chain, gives their records to a replay, and judges where the chain ends.
+//! Reads the groups of a log in the order of the chain, gives their records to a replay, and judges where the chain
+//! ends.
 
 use crate::buffer::Pool;
 use crate::error::OpenError;

@@ -56,8 +56,8 @@ pub(crate) enum ReadPath {
     PageCache,
     /// In whole blocks, around the page cache where that is possible: no other reader will need the bytes soon.
     Direct,
-    /// A large read goes around the page cache for the first reader of a range and through it for the second one. Both are read
-    /// ahead if they go forward.
+    /// A large read goes around the page cache for the first reader of a range and through it for the second one. Both
+    /// are read ahead if they go forward.
     Adaptive,
 }
 
@@ -81,7 +81,8 @@ impl PartView {
         Ok(view)
     }
 
-    /// Opens a part whose run may have a damaged header or footer, to read it past the damage. A small part has no directory then.
+    /// Opens a part whose run may have a damaged header or footer, to read it past the damage. A small part has no
+    /// directory then.
     pub(crate) fn open_unchecked(
         files: &Arc<RunFiles>,
         pool: &Arc<Pool>,
@@ -162,8 +163,8 @@ impl PartView {
         Err(self.damaged(place, "the directory page tells of bytes outside its part"))
     }
 
-    /// Finds the first stretch that `wanted` holds for. It must hold for all that follow one it holds for, and for a page if it
-    /// holds for its last stretch.
+    /// Finds the first stretch that `wanted` holds for. It must hold for all that follow one it holds for, and for a
+    /// page if it holds for its last stretch.
     pub(crate) fn seek(&self, wanted: impl Fn(&Stretch) -> bool) -> Result<Cursor, RunError> {
         let (mut low, mut high) = (0, self.pages());
         while low < high {
@@ -221,8 +222,8 @@ impl PartView {
         }
     }
 
-    /// Reads stretches from the cursor on that `wanted` holds for: as many as fit into `max_bytes`, but one at least. Nothing if
-    /// there is none.
+    /// Reads stretches from the cursor on that `wanted` holds for: as many as fit into `max_bytes`, but one at least.
+    /// Nothing if there is none.
     pub(crate) fn window(
         &self,
         cursor: &mut Cursor,
@@ -304,8 +305,8 @@ impl PartView {
         Ok(Bytes::from_owner(buffer).slice(from..from + (range.end - range.start) as usize))
     }
 
-    /// Checks a window and gives its batches to `sink`: where each begins in the window's bytes, and its head; as long as
-    /// `sink` returns true at the end of a stretch.
+    /// Checks a window and gives its batches to `sink`: where each begins in the window's bytes, and its head; as long
+    /// as `sink` returns true at the end of a stretch.
     pub(crate) fn walk(
         &self,
         window: &StretchWindow,

@@ -71,7 +71,7 @@ fn without_the_rest(slice: Bytes) -> Bytes {
 }
 
 /// What was taken of a window so far.
-struct Taking {
+struct WindowRead {
     start: usize,
     end: usize,
     first: Offset,
@@ -81,7 +81,7 @@ struct Taking {
     past: bool,
 }
 
-impl Taking {
+impl WindowRead {
     fn take(&mut self, wanted: &ReadRange, at: usize, head: &BatchHead) -> bool {
         if self.full || self.past || head.last_offset < wanted.from {
             return !self.full && !self.past;
@@ -119,7 +119,7 @@ impl PartView {
                 return Ok(nothing);
             };
             let (first, last) = (nothing.first, nothing.last);
-            let mut taking = Taking { start: 0, end: 0, first, last, full: false, past: false };
+            let mut taking = WindowRead { start: 0, end: 0, first, last, full: false, past: false };
             self.walk(&window, |at, head| taking.take(wanted, at, head))?;
             let empty = taking.start == taking.end;
             if empty && !taking.full && !taking.past {

@@ -17,8 +17,9 @@ pub(crate) type LostOffsets = (Offset, Offset);
 
 type Sink<'a> = &'a mut dyn FnMut(PartBatch) -> Result<(), RunError>;
 
-/// Reads a part past what is damaged. A batch counts if its own checksum fits and the directory, where it is whole, knows its head. Where
-/// the directory is damaged, batches count if they fill the gap without one too few. They go to `sink`, in order.
+/// Reads a part past what is damaged. A batch counts if its own checksum fits and the directory, where it is whole,
+/// knows its head. Where the directory is damaged, batches count if they fill the gap without one too few. They go to
+/// `sink`, in order.
 pub(crate) fn salvage_part(
     files: &Arc<RunFiles>,
     pool: &Arc<Pool>,
@@ -68,8 +69,8 @@ impl PartSalvage<'_> {
         self.view.read(range, ReadPath::Direct).ok()
     }
 
-    /// Bytes that no readable directory page covers, up to `place`, where offset `to` follows: either all of them are batches, or none
-    /// counts.
+    /// Bytes that no readable directory page covers, up to `place`, where offset `to` follows: either all of them are
+    /// batches, or none counts.
     fn gap(&mut self, place: u64, to: Offset) -> Result<(), RunError> {
         let bytes = self.bytes(self.place..place).unwrap_or_default();
         let mut found = Vec::new();

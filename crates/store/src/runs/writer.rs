@@ -126,8 +126,8 @@ impl RunWriter {
         self.table.is_empty() && self.open.is_none()
     }
 
-    /// Begins a part of `partition` at `base_offset`: its first batch, or earlier if compaction took batches out before it.
-    /// Parts come in the order of topic id, partition, offset.
+    /// Begins a part of `partition` at `base_offset`: its first batch, or earlier if compaction took batches out before
+    /// it. Parts come in the order of topic id, partition, offset.
     pub fn begin_part(&mut self, partition: TopicPartition, base_offset: Offset) -> Result<(), RunError> {
         if self.open.is_some() {
             return Err(self.invalid("the part before is not ended"));
@@ -201,7 +201,8 @@ impl RunWriter {
         Ok(Some(part))
     }
 
-    /// Writes the table and the footer, makes the run durable and publishes it. Records can refer to it when this returns its size.
+    /// Writes the table and the footer, makes the run durable and publishes it. Records can refer to it when this
+    /// returns its size.
     pub fn finish(mut self) -> Result<u64, RunError> {
         if self.open.is_some() {
             return Err(self.invalid("the last part is not ended"));

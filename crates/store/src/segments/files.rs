@@ -101,8 +101,8 @@ impl SegmentFiles {
         table.leftover.extend(unused.into_keys());
     }
 
-    /// Puts segment `number` into use: a file with space for all of it, a header, and a durable name. Returns the size of the file
-    /// so far. After an error the call can be repeated.
+    /// Puts segment `number` into use: a file with space for all of it, a header, and a durable name. Returns the size
+    /// of the file so far. After an error the call can be repeated.
     pub(crate) fn prepare(&self, number: u64, epoch: u32) -> io::Result<u64> {
         let file = self.claim(number)?;
         let geometry = self.identity.geometry;
@@ -145,7 +145,8 @@ impl SegmentFiles {
         self.medium.open(&name)
     }
 
-    /// Bytes that must be free for a new segment. It may not take the last space: without a snapshot no segment can be freed.
+    /// Bytes that must be free for a new segment. It may not take the last space: without a snapshot no segment can be
+    /// freed.
     pub(crate) fn space_for_segment(&self) -> u64 {
         let segment = self.identity.geometry.segment_size();
         segment + segment.min(MARGIN) + self.kept_free.load(Ordering::Relaxed)

@@ -1,5 +1,5 @@
-//! Background work of the segment store: prepares the next segment, fills it with zeros ahead of the writer, and syncs segments
-//! that the log has left. It runs only when the log has come close to the end of what is prepared.
+//! Background work of the segment store: prepares the next segment, fills it with zeros ahead of the writer, and syncs
+//! segments that the log has left. It runs only when the log has come close to the end of what is prepared.
 
 use super::{SegmentStore, failure};
 use crate::buffer::{Buffer, Pool};
@@ -15,7 +15,8 @@ use std::ops::Range;
 const PIECE: u64 = 1 << 20;
 /// How far ahead of the writer zeros are written: at first, and when the writer is fast.
 const AHEAD: Range<u64> = PIECE..8 * PIECE;
-/// Above this average size of groups no zeros are written: the change of metadata takes less time than writing everything twice.
+/// Above this average size of groups no zeros are written: the change of metadata takes less time than writing
+/// everything twice.
 const LARGE_GROUP: u64 = 256 << 10;
 /// How far the log goes before the average size is looked at again while no zeros are written.
 const LOOK: u64 = 8 * PIECE;

@@ -1,4 +1,5 @@
-//! Reads segments from front to back in large aligned pieces. A thread reads the next pieces while the caller works on the last one.
+//! Reads segments from front to back in large aligned pieces. A thread reads the next pieces while the caller works on
+//! the last one.
 //!
 //! ```text
 //!   buffer   │ copied: the end of the piece before │ a piece of the file │
@@ -15,7 +16,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Bytes that are read at once, unless the file is smaller. As many may be copied from the piece before: the size of a large group.
+/// Bytes that are read at once, unless the file is smaller. As many may be copied from the piece before: the size of a
+/// large group.
 const PIECE: usize = 2 << 20;
 /// Pieces that are read ahead, at most.
 const AHEAD: usize = 2;

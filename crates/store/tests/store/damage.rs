@@ -5,8 +5,8 @@ use ottla_store::OpenError;
 use ottla_store::testing::FaultMedium;
 use ottla_types::record::LogRecord;
 
-/// A small folder with two snapshots, several segments and a clean end, and what it replays from the newest snapshot and
-/// from the older one.
+/// A small folder with two snapshots, several segments and a clean end, and what it replays from the newest snapshot
+/// and from the older one.
 fn folder() -> FaultMedium {
     let medium = FaultMedium::new(1);
     for opening in 0..3u64 {

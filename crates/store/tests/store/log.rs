@@ -62,7 +62,8 @@ fn batch_bytes_are_stored_patched_and_read_from_memory_or_medium() {
 /// Batches with their places.
 type Batches = Vec<(LogPosition, Bytes)>;
 
-/// A log of large batches in files in memory, none of them in the log's own memory any more, and the batches with their places.
+/// A log of large batches in files in memory, none of them in the log's own memory any more, and the batches with their
+/// places.
 fn large_batches(medium: &MemoryMedium) -> Result<(OpenLog, Batches), Box<dyn std::error::Error>> {
     let options = Options { recent: 0, segment_size: 8 << 20, ..quiet() };
     let (mut opened, _) = open_on(Arc::new(medium.clone()), options, Callbacks::none())?;

@@ -41,8 +41,8 @@ pub struct BatchAppended {
     pub at: Millis,
     /// What decisions need of the batch, timestamps as stored.
     pub summary: BatchSummary,
-    /// The batch bytes as the producer sent them. Storing them writes base offset and leader epoch into bytes 0..8 and 12..16,
-    /// and, if the summary says log append time, sets attribute bit 3, the maximum timestamp and the checksum.
+    /// The batch bytes as the producer sent them. Storing them writes base offset and leader epoch into bytes 0..8 and
+    /// 12..16, and, if the summary says log append time, sets attribute bit 3, the maximum timestamp and the checksum.
     /// On replay this is empty: the bytes stay where they are.
     pub payload: Bytes,
 }
@@ -91,8 +91,8 @@ pub struct ProducersExpired {
     pub producers: Vec<ProducerId>,
 }
 
-/// A range of a partition's offsets lies in runs from here on, whatever held it before. The same record takes in a first
-/// rewrite, a merge of runs, and a compaction.
+/// A range of a partition's offsets lies in runs from here on, whatever held it before. The same record takes in a
+/// first rewrite, a merge of runs, and a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartsInstalled {
     /// The partition.
@@ -105,8 +105,8 @@ pub struct PartsInstalled {
     pub parts: Vec<RunPart>,
 }
 
-/// A stretch of a partition's batches in a run: what a segment is to Kafka. A run is a file of sorted batches that is never
-/// changed; in it the batches of a part follow each other without a gap, markers too, as clients see them.
+/// A stretch of a partition's batches in a run: what a segment is to Kafka. A run is a file of sorted batches that is
+/// never changed; in it the batches of a part follow each other without a gap, markers too, as clients see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunPart {
     /// Number of the run.
@@ -129,8 +129,8 @@ pub struct RunPart {
     pub pages: u32,
     /// Compaction has seen it: it holds no two records with one key, nor one whose key is in an earlier part.
     pub clean: bool,
-    /// The earliest time at which compaction can take something more out of it: a mark of a deleted key, or of a transaction
-    /// that left nothing else. -1 for never.
+    /// The earliest time at which compaction can take something more out of it: a mark of a deleted key, or of a
+    /// transaction that left nothing else. -1 for never.
     pub horizon: Millis,
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{TopicId, TopicPartition};
 
-/// The last row of a piece of a snapshot. Pieces are taken one after the other while the log goes on: at the position of this
-/// piece everything up to `unit`, inclusive, is in the snapshot, and nothing of what comes after.
+/// The last row of a piece of a snapshot. Pieces are taken one after the other while the log grows: at the position
+/// of this piece everything up to `unit`, inclusive, is in the snapshot, and nothing of later records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotReached {
     /// The last unit that was looked for.

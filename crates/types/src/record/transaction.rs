@@ -85,7 +85,7 @@ pub struct TransactionExtended {
     pub at: Millis,
 }
 
-/// A transaction's end, whole: nobody can see half of it.
+/// The whole end of a transaction: no reader can see half of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionEnded {
     /// The state after completion: CompleteCommit or CompleteAbort, with the next owner's producer id and epoch.

@@ -1,5 +1,5 @@
-//! An administrator aborts an open transaction: a page that says what is lost, and a form that does it. The form names exactly
-//! the transaction that the page showed. Its response is sent when the abort is durable.
+//! An administrator aborts an open transaction: a page that says what is lost, and a form that does it. The form names
+//! exactly the transaction that the page showed. Its response is sent when the abort is durable.
 
 use super::transactions::find;
 use crate::App;

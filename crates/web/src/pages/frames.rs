@@ -1,4 +1,5 @@
-//! Live frames: the last exchanges of each connection, each with its stages, the broker's verdict, and its frames as trees.
+//! Live frames: the last exchanges of each connection, each with its stages, the broker's verdict, and its frames as
+//! trees.
 
 use crate::App;
 use crate::error::HttpError;

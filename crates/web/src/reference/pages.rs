@@ -10,7 +10,8 @@ use ottla_wire::tables::{Direction, MessageKind, MessageTable};
 use ottla_wire::{ApiInfo, ApiKey, ErrorCode, Versions};
 use std::collections::BTreeMap;
 
-/// Error codes that the broker's responses may contain, by API. `cargo xtask apis` gathers them from the broker's source.
+/// Error codes that the broker's responses may contain, by API. `cargo xtask apis` gathers them from the broker's
+/// source.
 const ERRORS: &str = include_str!("../../data/errors.tsv");
 /// The requests of stock clients, by API and version. `cargo xtask e2e --through-tap` counts them.
 const TRAFFIC: &str = include_str!("../../../microscope/data/traffic.tsv");

@@ -4,7 +4,7 @@ use ottla_broker::Context;
 use ottla_broker::host::HostGone;
 use ottla_core::Shard;
 use ottla_core::groups::GroupState;
-use ottla_core::offsets::Fetched;
+use ottla_core::offsets::OffsetLookup;
 use ottla_types::TopicId;
 use std::collections::HashMap;
 
@@ -117,7 +117,7 @@ impl ShardFigures {
     fn add_offsets(&mut self, shard: &Shard, group_id: &str) {
         let group = self.groups.len();
         for (at, fetched) in shard.offsets().fetch_all(group_id, false) {
-            let Fetched::Offset(committed) = fetched else { continue };
+            let OffsetLookup::Offset(committed) = fetched else { continue };
             let found = shard.partitions().get(at).zip(shard.catalog().topic(at.topic));
             let Some((partition, topic)) = found else { continue };
             if self.offsets.len() >= MAX_SERIES {

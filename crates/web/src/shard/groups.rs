@@ -6,7 +6,7 @@ use ottla_broker::Context;
 use ottla_broker::host::HostGone;
 use ottla_core::Shard;
 use ottla_core::groups::{GroupListing, GroupView, MemberView};
-use ottla_core::offsets::Fetched;
+use ottla_core::offsets::OffsetLookup;
 use ottla_wire::messages::{ConsumerProtocolAssignment, Message};
 use serde::Serialize;
 
@@ -109,7 +109,7 @@ impl GroupRow {
 fn committed_offsets<'a>(shard: &'a Shard, group_id: &'a str) -> impl Iterator<Item = OffsetRow> + 'a {
     let all = shard.offsets().fetch_all(group_id, false);
     all.filter_map(move |(at, fetched)| {
-        let Fetched::Offset(committed) = fetched else { return None };
+        let OffsetLookup::Offset(committed) = fetched else { return None };
         let high_watermark = shard.partitions().get(at)?.high_watermark().0;
         Some(OffsetRow {
             topic: name_of(shard, at)?,

@@ -76,8 +76,8 @@ pub(crate) struct StagedOffset {
     pub(crate) metadata: String,
 }
 
-/// The transactional ids that contain `filter`, open transactions first and the one that times out first in front; and all
-/// partitions that transactions hold back.
+/// The transactional ids that contain `filter`, open transactions first and the one that times out first in front; and
+/// all partitions that transactions hold back.
 pub(crate) async fn list(
     broker: &Context,
     filter: String,

@@ -18,7 +18,10 @@ fn t_43_two_codes_are_never_sent() {
 #[test]
 fn t_220_t_283_codes_that_an_api_never_sends() {
     assert!(codes("EndTxn").contains(&"PRODUCER_FENCED"), "the table is what it says");
-    assert!(!codes("EndTxn").contains(&"TRANSACTION_ABORTABLE"), "an abort cannot be told to abort");
+    assert!(
+        !codes("EndTxn").contains(&"TRANSACTION_ABORTABLE"),
+        "an abort is never answered with a code that asks for an abort"
+    );
     for api in ["Produce", "TxnOffsetCommit"] {
         assert!(!codes(api).contains(&"PRODUCER_FENCED"), "{api}");
     }

@@ -130,7 +130,7 @@ async fn groups_show_members_assignment_and_lag() {
     assert_eq!((&json["offsets"][0]["offset"], &json["offsets"][0]["lag"]), (&json!(1), &json!(2)));
     assert!(world.page("/groups").await.contains(&path));
     assert!(world.page(&path).await.contains("letters</a>: 0"));
-    assert_eq!(world.get("/group?id=nobody").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(world.get("/group?id=unknown").await.status, StatusCode::NOT_FOUND);
     assert_eq!(world.get("/group").await.status, StatusCode::BAD_REQUEST);
 }
 
@@ -153,7 +153,7 @@ async fn transactions_show_what_they_hold_and_stage() {
     let page = world.page(&path).await;
     assert!(page.contains("this transaction, from offset 0: 1 offsets wait"), "{page}");
     assert!(page.contains("/transaction/abort?id="), "{page}");
-    assert_eq!(world.get("/transaction?id=nobody").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(world.get("/transaction?id=unknown").await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use ottla_broker::host::{self, Host, HostOptions, Snapshots};
-use ottla_broker::{Advertised, Context, ContextOptions, Server};
+use ottla_broker::{AdvertisedAddress, Context, ContextOptions, Server};
 use ottla_client::{Client, GroupOffset, Membership, Node, Producer, ProducerOptions, Record};
 use ottla_core::config::Settings;
 use ottla_store::{MemoryMedium, Options};
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower::ServiceExt;
 
-/// A text that is a script if nobody escapes it, and turns what follows around.
+/// A text that is a script unless it is escaped, and that turns the direction of the following text around.
 pub(crate) const HOSTILE: &str = "<script>alert('&\"')</script>\u{202e}";
 /// [`HOSTILE`] in a query.
 pub(crate) const HOSTILE_IN_QUERY: &str = "%3Cscript%3Ealert%28%27%26%22%27%29%3C%2Fscript%3E%E2%80%AE";
@@ -62,7 +62,7 @@ impl World {
         let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let bootstrap = listener.local_addr().unwrap();
-        let advertised = Advertised { host: "127.0.0.1".to_owned(), port: bootstrap.port() };
+        let advertised = AdvertisedAddress { host: "127.0.0.1".to_owned(), port: bootstrap.port() };
         let host = started.host.clone();
         let options = ContextOptions::new(advertised, "memory");
         let context = Context::new(started.host, started.reader, options).await.unwrap();
@@ -129,7 +129,7 @@ impl World {
     }
 }
 
-/// A request that comes to 127.0.0.1.
+/// A request to 127.0.0.1.
 pub(crate) fn request(method: Method, path: &str) -> axum::http::request::Builder {
     Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:9080")
 }
@@ -139,7 +139,8 @@ pub(crate) fn record(key: &str, value: &str) -> Record {
     Record { key: bytes(key), value: bytes(value), ..Default::default() }
 }
 
-/// An open transaction of [`HOSTILE`] with a record on partition 0 of "letters" and an offset for the group [`HOSTILE`].
+/// An open transaction of [`HOSTILE`] with a record on partition 0 of "letters" and an offset for the group
+/// [`HOSTILE`].
 pub(crate) async fn open_transaction(world: &World) -> Producer {
     world.create("letters", 2).await;
     let mut producer = world.producer(Some(HOSTILE)).await;

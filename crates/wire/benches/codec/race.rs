@@ -43,7 +43,7 @@ pub(crate) struct Case {
     pub(crate) races: Vec<Race>,
 }
 
-/// How long a race goes on.
+/// How long a race takes.
 pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) slice_us: u64,

@@ -69,7 +69,7 @@ impl<'a> Iterator for RecordIter<'a> {
 fn record<'a>(cursor: &mut RecordCursor<'a>) -> Result<Record<'a>, &'static str> {
     let length = cursor.varint().ok_or("its length is malformed")?;
     let length = usize::try_from(length).map_err(|_| "its length is negative")?;
-    let bytes = cursor.take(length).ok_or("it is longer than what is left")?;
+    let bytes = cursor.take(length).ok_or("it is longer than the remaining bytes")?;
     let mut inner = RecordCursor { bytes, at: 0 };
     let record = Record {
         attributes: inner.byte().ok_or("it is empty")? as i8,

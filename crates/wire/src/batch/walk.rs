@@ -186,7 +186,7 @@ impl<R: Read> Stream<R> {
         self.end = self.at + length;
         let summary = self.fields()?;
         if self.at < self.end && self.from.fill_buf()?.is_empty() {
-            return Ok(Err("it is longer than what is left"));
+            return Ok(Err("it is longer than the remaining bytes"));
         }
         let inside = summary.and_then(|summary| {
             if self.at == self.end { Ok(summary) } else { Err("it is shorter than its length") }

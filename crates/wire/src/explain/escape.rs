@@ -7,8 +7,8 @@ pub fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// True for a character that a terminal acts on instead of showing it: control characters, line and paragraph separators, and
-/// characters that change the direction of text.
+/// True for a character that a terminal acts on instead of showing it: control characters, line and paragraph
+/// separators, and characters that change the direction of text.
 pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_bidi_control(c) || matches!(c, '\u{2028}' | '\u{2029}')
 }

@@ -235,7 +235,7 @@ pub enum Problem {
     LongText(u64),
     /// A varint that does not end.
     #[error(
-        "expected a variable-length number of at most {most} bytes, found one that goes on or does not fit"
+        "expected a variable-length number of at most {most} bytes, found one that is longer or does not fit"
     )]
     Varint {
         /// The bytes it may take.

@@ -91,8 +91,8 @@ impl Explanation {
         columns(&self.rows())
     }
 
-    /// The cells of [`Explanation::tree`], a row for each node: the label with its branches in front, type, value, position, and
-    /// meaning, cut to fit a line.
+    /// The cells of [`Explanation::tree`], a row for each node: the label with its branches in front, type, value,
+    /// position, and meaning, cut to fit a line.
     pub fn rows(&self) -> Vec<[String; 5]> {
         let depths: Vec<usize> = self.nodes().iter().map(|node| usize::from(node.depth)).collect();
         let rows = branches(&depths).into_iter().enumerate().map(|(id, branch)| {

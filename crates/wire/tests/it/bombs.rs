@@ -1,4 +1,5 @@
-//! Small input that asks for much memory: what is allocated at any moment stays within a multiple of the input and of the cap.
+//! Small input that asks for much memory: what is allocated at any moment stays within a multiple of the input and of
+//! the cap.
 
 use crate::hostile::peak_of;
 use bytes::Bytes;

@@ -1,5 +1,6 @@
-//! The smallest frame of every API, direction and version of Kafka 4.4: built from the tables, read and written again by the
-//! typed codec, equal to the committed file, and equal to what an independent encoder made of an older Kafka's schemas.
+//! The smallest frame of every API, direction and version of Kafka 4.4: built from the tables, read and written again
+//! by the typed codec, equal to the committed file, and equal to what an independent encoder made of an older Kafka's
+//! schemas.
 
 use crate::support::{Case, cases, recode_frame};
 use bytes::Bytes;
@@ -85,7 +86,8 @@ fn the_seed_sizes() {
     assert_eq!(size("AddOffsetsToTxn", 4), [28, 16]);
 }
 
-/// Every row of the oracle agrees, but for versions that Kafka has removed since and one that changed while it was unstable.
+/// Every row of the oracle agrees, but for versions that Kafka has removed since and one that changed while it was
+/// unstable.
 #[test]
 fn the_independent_encoder_agrees() {
     let ours: BTreeMap<(i16, &str, i16), String> =

@@ -1,5 +1,5 @@
-//! Frames that are cut, flipped or lie about their lengths: always an error or a value, never a panic, and never more memory
-//! than a small multiple of the frame.
+//! Frames that are cut, flipped or lie about their lengths: always an error or a value, never a panic, and never more
+//! memory than a small multiple of the frame.
 
 use crate::support::{Case, cases, decode_only, recode_frame};
 use bytes::Bytes;

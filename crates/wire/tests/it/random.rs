@@ -1,5 +1,5 @@
-//! The typed codec against the tables: for every message and version, random legal bytes made from the table alone are read
-//! by the typed codec, print as the table says they must, and come back as the same bytes.
+//! The typed codec against the tables: for every message and version, random legal bytes made from the table alone are
+//! read by the typed codec, print as the table says they must, and come back as the same bytes.
 
 use crate::support::recode;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -275,8 +275,8 @@ fn every_message_and_version_reads_and_writes_what_the_tables_say() {
     }
 }
 
-/// One random message of every kind and version, made from the tables. Apache Kafka's own classes have read and written each
-/// of them: `cargo xtask schemas judge`.
+/// One random message of every kind and version, made from the tables. Apache Kafka's own classes have read and written
+/// each of them: `cargo xtask schemas judge`.
 const SAMPLES: &str = include_str!("../golden/samples.tsv");
 
 fn unhex(text: &str) -> Bytes {

@@ -57,7 +57,7 @@ impl Side {
 
 /// Builds and fetches what is measured, and the programs that measure.
 pub(super) fn prepare(sides: &[Side]) -> Result<(), String> {
-    e2e::build_ottla()?;
+    e2e::broker::build_ottla()?;
     process::run(&process::root(), &["cargo", "build", "--release", "-p", "ottla-bench"])?;
     // The Java client comes with the broker's jars.
     kafka::fetch()?;

@@ -68,8 +68,8 @@ impl RecordSummary {
     }
 }
 
-/// Records that the topic may refuse, by its settings when the batch was checked, with their numbers in the batch, in order, and
-/// at most [`MOST_NAMED`] of them. The state machine decides.
+/// Records that the topic may refuse, by its settings when the batch was checked, with their numbers in the batch, in
+/// order, and at most [`MOST_NAMED`] of them. The state machine decides.
 #[derive(Debug, Default)]
 pub(super) struct SuspectRecords {
     records: Vec<(i32, Suspicion)>,
@@ -92,7 +92,8 @@ impl SuspectRecords {
     /// Collects the suspect records of a batch, if the walk found one.
     fn collect(batch: &Batch, walked: &RecordSummary, rule: &BatchRule, now: Millis) -> SuspectRecords {
         let (before, after) = rule.time_bounds.unwrap_or((Millis(i64::MAX), Millis(i64::MAX)));
-        // The reading is up to CLOCK_AGE old: a timestamp before the first bound may be too early, one before the second is.
+        // The reading is up to CLOCK_AGE old: a timestamp before the first bound may be too early, one before the
+        // second is.
         let least =
             if rule.time_bounds.is_some() { now.after(CLOCK_AGE).since(before) } else { Millis(i64::MIN) };
         let most = now.after(after);
@@ -196,8 +197,8 @@ impl BatchRefusal {
         BatchRefusal { fault: Some(fault), ..BatchRefusal::new(code, why) }
     }
 
-    /// Names the faulty records, if they violate the topic's configuration. As in Kafka, a faulty timestamp among them decides
-    /// the code.
+    /// Names the faulty records, if they violate the topic's configuration. As in Kafka, a faulty timestamp among them
+    /// decides the code.
     pub(super) fn of_records(mut self, walked: &RecordSummary, suspects: &SuspectRecords) -> BatchRefusal {
         let Some(fault) = self.fault else { return self };
         let (records, times) = suspects.at_fault(fault);
@@ -280,7 +281,8 @@ pub(super) fn check(
     Ok(CheckedBatch { summary, walked, suspects, stamped, payload })
 }
 
-/// Checks the header and the records. A batch that is too large is refused for its size, whatever else is wrong with it.
+/// Checks the header and the records. A batch that is too large is refused for its size, whatever else is wrong with
+/// it.
 fn contents(batch: &Batch, rule: &BatchRule) -> Result<RecordSummary, BatchRefusal> {
     let is_too_large = batch.bytes().len() as i64 > rule.max_bytes;
     let judged = batch.validate_header().and_then(|()| walk(batch, rule));
@@ -315,15 +317,16 @@ fn in_codec_of_topic(batch: Batch, rule: &BatchRule) -> Result<Batch, BatchRefus
     }
 }
 
-/// The batch as CreateTime with this largest timestamp. The topic decides the timestamp type; the largest timestamp is computed.
+/// The batch as CreateTime with this largest timestamp. The topic decides the timestamp type; the largest timestamp is
+/// computed.
 fn with_times(payload: &Bytes, max_timestamp: Millis) -> Bytes {
     let mut bytes = payload.to_vec();
     set_create_time(&mut bytes, max_timestamp.0);
     bytes.into()
 }
 
-/// The checks that Kafka makes before it reads a batch. Bytes that end inside the batch are an invalid record. A length or format
-/// that no batch has is a corrupt message.
+/// The checks that Kafka makes before it reads a batch. Bytes that end inside the batch are an invalid record. A length
+/// or format that no batch has is a corrupt message.
 fn framing(bytes: &[u8]) -> Result<(), BatchRefusal> {
     const BEFORE_LENGTH: usize = 8;
     const COUNTED_FROM: usize = 12;

@@ -1,4 +1,5 @@
-//! Compaction: reads what is due, asks the core of every batch and record whether it stays, writes what does into new runs.
+//! Compaction: reads what is due, asks the core of every batch and record whether it stays, writes what does into new
+//! runs.
 //!
 //! It changes nothing by itself. What it hands back is put to the core, which takes the new parts in if they still fit.
 
@@ -10,7 +11,9 @@ use super::job::{BatchToWrite, Job, JobResult, Output};
 use super::pace::Steps;
 use bytes::Bytes;
 use digest::Digests;
-use ottla_core::compaction::{BatchFacts, Compactable, Control, Keys, Left, Outcome, Pass, RecordFacts};
+use ottla_core::compaction::{
+    BatchFacts, Compactable, Control, Keys, Outcome, Pass, RecordFacts, RemainingBatch,
+};
 use ottla_store::PartCutter;
 use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId};
 use ottla_wire::batch::{Batch, BatchError, BatchHeader, ControlRecord, Record};
@@ -152,7 +155,7 @@ impl Maker<'_> {
         pass.begin(facts);
         let selection =
             batch.select(MOST_RECORDS, |record| pass.stays(facts, &self.record(facts, record)))?;
-        let left = Left {
+        let left = RemainingBatch {
             records: selection.kept(),
             tombstones: selection.tombstones(),
             whole: selection.is_whole(),

@@ -43,7 +43,7 @@ impl Pace {
         self.stopped.store(true, Relaxed);
     }
 
-    /// The tail is so full that jobs yield to nobody.
+    /// The tail is so full that jobs do not yield.
     pub(super) fn set_hurried(&self, hurried: bool) {
         self.hurried.store(hurried, Relaxed);
     }

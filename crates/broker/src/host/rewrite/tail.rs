@@ -1,5 +1,5 @@
-//! Batches of the log go into runs. They lie there in the order in which they came, and are wanted by partition: as much of what is
-//! wanted next as fits into memory is gathered by going through the log, and then written in its order.
+//! Batches of the log go into runs. They lie there in the order in which they came, and are wanted by partition: as
+//! much of what is wanted next as fits into memory is gathered by going through the log, and then written in its order.
 
 use super::error::JobError;
 use super::job::{BatchToWrite, Job, JobResult, OpenPart, Output};
@@ -13,7 +13,7 @@ use ottla_types::record::{BatchPlace, StoredBatch};
 const GAP: u64 = 256 << 10;
 
 /// A batch and the number of its range.
-type Wanted<'a> = (usize, &'a StoredBatch);
+type RangedBatch<'a> = (usize, &'a StoredBatch);
 
 /// Batches in the order in which they are wanted.
 #[derive(Default)]
@@ -47,7 +47,7 @@ struct Open {
 impl Job {
     pub(super) fn write_tail(&mut self, plan: &TailPlan) -> Result<JobResult, JobError> {
         let all = plan.ranges.iter().enumerate();
-        let all: Vec<Wanted<'_>> =
+        let all: Vec<RangedBatch<'_>> =
             all.flat_map(|(number, range)| range.batches.iter().map(move |batch| (number, batch))).collect();
         let mut output = Output::new(self.runs.clone());
         let mut window = Window::default();
@@ -100,7 +100,7 @@ impl Job {
     }
 
     /// Fills the window with the batches that lie in the log.
-    fn gather(&mut self, wanted: &[Wanted<'_>], window: &mut Window) -> Result<(), JobError> {
+    fn gather(&mut self, wanted: &[RangedBatch<'_>], window: &mut Window) -> Result<(), JobError> {
         let mut places = Vec::with_capacity(wanted.len());
         let mut at = 0;
         window.ends.clear();
@@ -150,9 +150,9 @@ impl Window {
 }
 
 /// How many of the first batches fit into so many bytes; one at least.
-fn fitting(batches: &[Wanted<'_>], most: u64) -> usize {
+fn fitting(batches: &[RangedBatch<'_>], most: u64) -> usize {
     let mut bytes = 0;
-    let mut fits = |(_, batch): &Wanted<'_>| {
+    let mut fits = |(_, batch): &RangedBatch<'_>| {
         bytes += match batch.place {
             BatchPlace::Log { size, .. } => u64::from(size),
             BatchPlace::Marker(_) => 0,
@@ -162,7 +162,8 @@ fn fitting(batches: &[Wanted<'_>], most: u64) -> usize {
     batches.iter().take_while(|batch| fits(batch)).count().max(1)
 }
 
-/// Copies what a piece of the log has of these batches, which come in the order of the log; returns those that are not complete.
+/// Copies what a piece of the log has of these batches, which come in the order of the log; returns those that are not
+/// complete.
 fn copy<'a>(batches: &'a [Place], position: u64, piece: &[u8], memory: &mut [u8]) -> &'a [Place] {
     let end = position + piece.len() as u64;
     let mut left = batches;

@@ -121,7 +121,8 @@ fn table(records: &[(i64, Pair)]) -> BTreeMap<String, String> {
     table
 }
 
-/// Reads until this many records and batches are left. The latest value of each key never changes meanwhile. Returns the records.
+/// Reads until this many records and batches are left. The latest value of each key never changes meanwhile. Returns
+/// the records.
 async fn settle(
     peer: &mut Peer,
     id: Uuid,

@@ -118,7 +118,7 @@ async fn t_84_t_85_t_152_one_error_for_every_partition_by_version() {
             if version <= 1 { ErrorCode::INVALID_PRODUCER_EPOCH } else { ErrorCode::PRODUCER_FENCED };
         assert_eq!(add(&mut peer, "t", old, &both, version).await, [fenced; 2]);
         let mapping = ErrorCode::INVALID_PRODUCER_ID_MAPPING;
-        assert_eq!(add(&mut peer, "nobody", me, &both, version).await, [mapping; 2]);
+        assert_eq!(add(&mut peer, "unknown", me, &both, version).await, [mapping; 2]);
         assert_eq!(add(&mut peer, "", me, &both, version).await, [ErrorCode::INVALID_REQUEST; 2]);
     }
     for version in 0..=4 {
@@ -182,7 +182,7 @@ async fn b_08_t_103_t_141_a_commit_that_meets_a_timeout_is_fenced() {
     let row = only(peer.call(&committed, 12).await);
     let aborted = row.aborted_transactions.as_ref().unwrap();
     assert_eq!((aborted.len(), aborted[0].first_offset), (1, 0));
-    assert_eq!(write(&mut peer, Some("t"), next, 0, 12).await, ErrorCode::NONE, "and it goes on");
+    assert_eq!(write(&mut peer, Some("t"), next, 0, 12).await, ErrorCode::NONE, "and it continues");
 }
 
 #[tokio::test]

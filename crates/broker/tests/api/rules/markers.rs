@@ -62,7 +62,8 @@ async fn t_122_only_version_2_says_the_transaction_version() {
     let me = owner(&mut peer, "t").await;
     write(&mut peer, Some("t"), me, 0, 12).await;
     let one = |version: i8| vec![marker(me, false, version, &[(TOPIC, &[0])])];
-    // Under the rules of transaction version 2 an equal epoch does not end an open transaction; under those of version 0 it does.
+    // Under the rules of transaction version 2 an equal epoch does not end an open transaction; under those of version
+    // 0 it does.
     assert_eq!(mark(&mut peer, one(2), 2).await[0].3, ErrorCode::INVALID_PRODUCER_EPOCH);
     assert_eq!(mark(&mut peer, one(0), 2).await[0].3, ErrorCode::NONE);
     write(&mut peer, Some("t"), me, 1, 12).await;

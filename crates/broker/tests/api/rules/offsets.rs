@@ -97,7 +97,7 @@ async fn t_160_t_163_t_220_one_error_of_the_request_on_every_partition() {
     for version in 0..=6 {
         let out = if version <= 3 { ErrorCode::INVALID_TXN_STATE } else { ErrorCode::TRANSACTION_ABORTABLE };
         let cases = [
-            (staging("nobody", me, topic_id, &both), ErrorCode::INVALID_PRODUCER_ID_MAPPING),
+            (staging("unknown", me, topic_id, &both), ErrorCode::INVALID_PRODUCER_ID_MAPPING),
             (staging("t", (me.0 + 5, me.1), topic_id, &both), ErrorCode::INVALID_PRODUCER_ID_MAPPING),
             (staging("t", old, topic_id, &both), ErrorCode::INVALID_PRODUCER_EPOCH),
             (staging("t", (me.0, me.1 + 1), topic_id, &both), ErrorCode::INVALID_PRODUCER_EPOCH),
@@ -129,7 +129,7 @@ async fn t_181_t_184_t_193_what_offset_fetch_says_of_what_is_staged() {
         let rows = fetch(&mut peer, "g", false, version).await;
         assert_eq!(rows[0].1, 42, "version {version}");
         assert_eq!(rows, [before.clone(), none()], "version {version}");
-        assert_eq!(fetch(&mut peer, "nobody", version >= 7, version).await, [none(), none()]);
+        assert_eq!(fetch(&mut peer, "unknown", version >= 7, version).await, [none(), none()]);
     }
     let unstable = (ErrorCode::UNSTABLE_OFFSET_COMMIT, -1, -1, String::new());
     for version in 7..=9 {

@@ -151,7 +151,8 @@ async fn b_53_t_208_a_waiting_reader_learns_what_was_aborted_meanwhile() {
         put(&mut peer, Some(("t", me, 0)), 2, Compression::None).await;
         me = end(&mut peer, "t", me, false, 5).await.1;
         let row = only(reader.hear::<FetchRequest>(12).await);
-        // The response may be from between the batch and its marker, or from behind both. It never has a record to deliver.
+        // The response may be from between the batch and its marker, or from behind both. It never has a record to
+        // deliver.
         assert_eq!(delivered(&row), []);
         from += 3;
         if batches(&row).is_empty() {

@@ -7,7 +7,7 @@ use crate::rules::produce::{codes, sound};
 use crate::transactions::{Owner, end, init, owner, write};
 use crate::world::Peer;
 use ottla_broker::host::{self, Host, HostOptions, Snapshots};
-use ottla_broker::{Advertised, Context, ContextOptions, Server};
+use ottla_broker::{AdvertisedAddress, Context, ContextOptions, Server};
 use ottla_core::config::Settings;
 use ottla_store::Options;
 use ottla_store::testing::FaultMedium;
@@ -44,7 +44,7 @@ impl Node {
         };
         let started = host::start(Arc::new(medium.clone()), options).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let advertised = Advertised { host: "localhost".to_owned(), port: 9092 };
+        let advertised = AdvertisedAddress { host: "localhost".to_owned(), port: 9092 };
         let options = ContextOptions::new(advertised, "disk");
         let context = Context::new(started.host.clone(), started.reader, options);
         let server = Server::bind(listener, context.await.unwrap()).unwrap();
@@ -81,7 +81,8 @@ async fn put(peer: &mut Peer, id: Option<&str>, by: Owner, sequence: i32, count:
     codes(peer, &request, 12).await[0]
 }
 
-/// The base offsets of the batches that a read_committed reader gets, markers included, and the number of aborted transactions.
+/// The base offsets of the batches that a read_committed reader gets, markers included, and the number of aborted
+/// transactions.
 async fn committed(peer: &mut Peer, id: Uuid) -> (Vec<i64>, usize, bool) {
     let mut request = fetch_request(id, 12, 0);
     request.isolation_level = 1;

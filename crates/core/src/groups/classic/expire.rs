@@ -1,6 +1,6 @@
 //! The timers of a group: promised ids, member sessions, the join phase, the sync phase.
 
-use super::{ClassicGroup, Joining, State, Syncing, Turn};
+use super::{ClassicGroup, JoinPhase, State, SyncPhase, Turn};
 use ottla_types::Millis;
 
 impl ClassicGroup {
@@ -48,7 +48,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Ends the join phase, the first one included, if whoever went was the last one waited for.
+    /// Ends the join phase, the first one included, if it waited for the removed member alone.
     fn complete_if_phase_done(&mut self, turn: &mut Turn) {
         if let State::Preparing(_) = self.state
             && self.all_joined()
@@ -60,7 +60,7 @@ impl ClassicGroup {
     fn expire_phase(&mut self, turn: &mut Turn) {
         match &self.state {
             State::Empty => {}
-            State::Preparing(Joining { initial, until }) if *until <= turn.now => match *initial {
+            State::Preparing(JoinPhase { initial, until }) if *until <= turn.now => match *initial {
                 Some(initial) => self.initial_delay_over(initial, turn),
                 None => self.complete(turn),
             },
@@ -78,8 +78,8 @@ impl ClassicGroup {
     pub(super) fn next_timer(&self) -> Option<Millis> {
         let phase = match &self.state {
             State::Empty => None,
-            State::Preparing(Joining { until, .. }) => Some(*until),
-            State::Completing(Syncing { missing, until }) | State::Stable(Syncing { missing, until }) => {
+            State::Preparing(JoinPhase { until, .. }) => Some(*until),
+            State::Completing(SyncPhase { missing, until }) | State::Stable(SyncPhase { missing, until }) => {
                 (!missing.is_empty()).then_some(*until)
             }
         };

@@ -2,7 +2,7 @@
 
 use super::{ClassicGroup, State};
 use crate::groups::command::{CommitFencing, HeartbeatError, MemberRef, refuse_commit};
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use ottla_types::Millis;
 
 impl ClassicGroup {
@@ -10,11 +10,11 @@ impl ClassicGroup {
         &mut self,
         now: Millis,
         member: &MemberRef,
-    ) -> Result<(), Refused<HeartbeatError>> {
+    ) -> Result<(), Rejection<HeartbeatError>> {
         self.check_member(&member.member_id, member.instance_id.as_deref())?;
         if member.generation != self.generation {
             let facts = self.generation(member.generation);
-            return Err(Refused::on(HeartbeatError::IllegalGeneration, facts));
+            return Err(Rejection::on(HeartbeatError::IllegalGeneration, facts));
         }
         match self.state {
             State::Empty => Err(HeartbeatError::UnknownMember.into()),
@@ -30,13 +30,13 @@ impl ClassicGroup {
         }
     }
 
-    /// Judges who may commit offsets. `plain` is false for a commit in a transaction, which is judged less strictly because
-    /// old clients cannot say who they are (T-165).
+    /// Judges who may commit offsets. `plain` is false for a commit in a transaction, which is judged less strictly
+    /// because old clients cannot say who they are (T-165).
     pub(in crate::groups) fn check_commit(
         &self,
         member: &MemberRef,
         plain: bool,
-    ) -> Result<(), Refused<CommitFencing>> {
+    ) -> Result<(), Rejection<CommitFencing>> {
         if member.generation < 0 && self.is_empty() {
             return Ok(());
         }

@@ -1,14 +1,14 @@
-//! JoinGroup: somebody wants to be in the next generation.
+//! JoinGroup: a client wants to be in the next generation.
 
 use super::member::Member;
-use super::{ClassicGroup, Joining, State, Turn};
+use super::{ClassicGroup, JoinPhase, State, Turn};
 use crate::effect::Ticket;
 use crate::groups::command::{JoinError, JoinGroup, JoinGroupReply};
-use crate::refusal::{Facts, Refused};
+use crate::refusal::{Facts, Rejection};
 use ottla_types::Millis;
 
-/// How long a newcomer's JoinGroup may wait. It cannot send heartbeats yet, and a client that went away while it waited would
-/// otherwise hold up the group for ever; one that is still there tries again.
+/// How long a newcomer's JoinGroup may wait. It cannot send heartbeats yet, and a client that went away while it waited
+/// would otherwise hold up the group permanently; one that is still there tries again.
 const NEWCOMER_TIMEOUT: Millis = Millis(300_000);
 
 impl ClassicGroup {
@@ -21,7 +21,7 @@ impl ClassicGroup {
         if !self.has_room_for(&ask.member_id, turn.rules.max_size) {
             let facts =
                 Facts::Most { given: turn.rules.max_size as i64 + 1, most: turn.rules.max_size as i64 };
-            turn.refuse_join(ticket, "", Refused::on(JoinError::GroupFull, facts));
+            turn.refuse_join(ticket, "", Rejection::on(JoinError::GroupFull, facts));
             self.remove(&ask.member_id, turn);
             if let State::Preparing(_) = self.state {
                 self.complete_if_all_joined(turn);
@@ -63,7 +63,7 @@ impl ClassicGroup {
             && ask.protocols.iter().any(|(name, _)| all_support(name))
     }
 
-    /// Somebody without a member id.
+    /// A client without a member id.
     fn join_new(&mut self, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         let known = ask.instance_id.as_deref().and_then(|instance_id| self.static_member(instance_id));
         if let Some(old) = known.map(|member| member.facts.member_id.clone()) {
@@ -82,7 +82,7 @@ impl ClassicGroup {
 
     /// A new member comes in.
     fn add(&mut self, member_id: String, ask: &JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
-        if let State::Preparing(Joining { initial: Some(initial), .. }) = &mut self.state {
+        if let State::Preparing(JoinPhase { initial: Some(initial), .. }) = &mut self.state {
             initial.newcomer = true;
         }
         if self.members.is_empty() {
@@ -140,7 +140,8 @@ impl ClassicGroup {
         }
     }
 
-    /// A static member came back without its member id: it gets a new one, and whoever holds the old one is fenced (KIP-345).
+    /// A static member joins again without its member id: it gets a new one, and the client with the old one is fenced
+    /// (KIP-345).
     fn take_over(&mut self, old_id: &str, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         let leader_before = self.leader.clone().unwrap_or_default();
         let can_skip = ask.can_skip_assignment;
@@ -182,8 +183,8 @@ impl ClassicGroup {
         self.members.insert(new_id.to_owned(), member);
     }
 
-    /// Nothing changes for the others: the new member id is stored and the member told its place. A client that can skip
-    /// the assignment learns that it leads; an older one is told the old leader's id, so that it does not assign.
+    /// Nothing changes for the others: the new member id is stored and the member told its place. A client that can
+    /// skip the assignment learns that it leads; an older one receives the old leader's id, so that it does not assign.
     fn keep_generation(&mut self, member_id: &str, leader_before: String, can_skip: bool, turn: &mut Turn) {
         self.propose(self.to_record(turn.now), turn);
         let mut joined = self.joined(member_id);

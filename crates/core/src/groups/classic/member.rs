@@ -55,7 +55,7 @@ impl Member {
         }
     }
 
-    /// A member read back from the log: nothing was heard of it since.
+    /// A member read back from the log: it has sent nothing since.
     pub(super) fn restored(facts: &ClassicMember) -> Member {
         Member { facts: facts.clone(), joining: None, syncing: None, is_new: false, deadline: None }
     }

@@ -1,15 +1,15 @@
 //! The way from one generation to the next: the join phase and its end.
 
 use super::subscription;
-use super::{ClassicGroup, Initial, Joining, State, Syncing, Turn};
-use crate::groups::command::{Joined, JoinedMember, SyncError};
+use super::{ClassicGroup, Initial, JoinPhase, State, SyncPhase, Turn};
+use crate::groups::command::{JoinedMember, Membership, SyncError};
 use bytes::Bytes;
 use ottla_types::Millis;
 use ottla_types::record::ClassicGroupUpdated;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl ClassicGroup {
-    /// Starts a rebalance, or, if one is on, ends its join phase as soon as nobody is waited for.
+    /// Starts a rebalance, or, if one is on, ends its join phase as soon as it waits for no member.
     pub(super) fn rebalance(&mut self, turn: &mut Turn) {
         match self.state {
             State::Empty | State::Completing(_) | State::Stable(_) => self.prepare(turn),
@@ -36,7 +36,7 @@ impl ClassicGroup {
         let remaining = Millis((self.rebalance_timeout().0 - delay.0).max(0));
         let until = turn.now.after(delay);
         let initial = Initial { delay, remaining, newcomer: false };
-        self.state = State::Preparing(Joining { initial: Some(initial), until });
+        self.state = State::Preparing(JoinPhase { initial: Some(initial), until });
         self.arm(until);
         if delay <= Millis(0) {
             self.complete(turn);
@@ -45,11 +45,11 @@ impl ClassicGroup {
 
     fn await_joins(&mut self, now: Millis, initial: Option<Initial>) {
         let until = now.after(self.rebalance_timeout());
-        self.state = State::Preparing(Joining { initial, until });
+        self.state = State::Preparing(JoinPhase { initial, until });
         self.arm(until);
     }
 
-    /// Whoever waits for the leader's assignment has to rejoin.
+    /// Members that wait for the leader's assignment have to rejoin.
     fn call_off_sync(&mut self, turn: &mut Turn) {
         let mut called_off = Vec::new();
         for member in self.members.values_mut() {
@@ -62,16 +62,16 @@ impl ClassicGroup {
         called_off.iter().for_each(|member_id| self.touch(member_id, turn.now));
     }
 
-    /// Ends the join phase if nobody is waited for; the first one runs its time.
+    /// Ends the join phase if it waits for no member; the first one runs its time.
     pub(super) fn complete_if_all_joined(&mut self, turn: &mut Turn) {
-        if let State::Preparing(Joining { initial: None, .. }) = self.state
+        if let State::Preparing(JoinPhase { initial: None, .. }) = self.state
             && self.all_joined()
         {
             self.complete(turn);
         }
     }
 
-    /// Time is up for the first join phase: wait on if somebody came meanwhile, else end it.
+    /// Time is up for the first join phase: wait longer if a member joined meanwhile, else end it.
     pub(super) fn initial_delay_over(&mut self, initial: Initial, turn: &mut Turn) {
         if !initial.newcomer || initial.remaining <= Millis(0) {
             return self.complete(turn);
@@ -80,11 +80,12 @@ impl ClassicGroup {
         let remaining = Millis((initial.remaining.0 - initial.delay.0).max(0));
         let until = turn.now.after(delay);
         let initial = Initial { delay, remaining, newcomer: false };
-        self.state = State::Preparing(Joining { initial: Some(initial), until });
+        self.state = State::Preparing(JoinPhase { initial: Some(initial), until });
         self.arm(until);
     }
 
-    /// Ends the join phase: dynamic members that have not joined are dropped, static ones stay until their session ends.
+    /// Ends the join phase: dynamic members that have not joined are dropped, static ones stay until their session
+    /// ends.
     pub(super) fn complete(&mut self, turn: &mut Turn) {
         if self.proposed {
             return;
@@ -123,7 +124,7 @@ impl ClassicGroup {
         self.subscribed = self.subscribed_topics();
         let until = turn.now.after(self.rebalance_timeout());
         let missing = self.members.keys().cloned().collect();
-        self.state = State::Completing(Syncing { missing, until });
+        self.state = State::Completing(SyncPhase { missing, until });
         self.arm(until);
         let ids: Vec<String> = self.members.keys().cloned().collect();
         for member_id in &ids {
@@ -137,10 +138,10 @@ impl ClassicGroup {
         }
     }
 
-    /// What a member is told of the current generation; the leader learns of all members.
-    pub(super) fn joined(&self, member_id: &str) -> Joined {
+    /// What a member receives about the current generation; the leader receives all members.
+    pub(super) fn joined(&self, member_id: &str) -> Membership {
         let members = if self.is_leader(member_id) { self.joined_members() } else { Vec::new() };
-        Joined {
+        Membership {
             generation: self.generation,
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
@@ -161,7 +162,7 @@ impl ClassicGroup {
         seen.collect()
     }
 
-    /// Makes sure the leader is somebody who joined. False if nobody did.
+    /// Makes sure that the leader is a member that joined. False if none did.
     fn elect_joined_leader(&mut self) -> bool {
         let joined = |member_id: &String| self.members.get(member_id).is_some_and(|m| m.joining.is_some());
         if self.leader.as_ref().is_some_and(joined) {

@@ -1,7 +1,7 @@
 //! The stored state of a group: the record that proposes it, and what applying that record changes.
 
 use super::member::Member;
-use super::{ClassicGroup, State, Syncing, Turn};
+use super::{ClassicGroup, State, SyncPhase, Turn};
 use ottla_types::Millis;
 use ottla_types::record::ClassicGroupUpdated;
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ impl ClassicGroup {
         turn.out.append(record);
     }
 
-    /// Takes the stored state of a record, live or on replay. Requests that wait and the sessions of members that stay are kept.
+    /// Takes the stored state of a record, live or on replay. Requests that wait and the sessions of members that stay
+    /// are kept.
     pub(in crate::groups) fn apply(&mut self, updated: &ClassicGroupUpdated) {
         if !std::mem::take(&mut self.proposed) {
             self.promised.clear();
@@ -47,7 +48,7 @@ impl ClassicGroup {
         self.state = match std::mem::replace(&mut self.state, State::Empty) {
             _ if self.members.is_empty() => State::Empty,
             State::Completing(syncing) | State::Stable(syncing) => State::Stable(syncing),
-            State::Empty | State::Preparing(_) => State::Stable(Syncing::default()),
+            State::Empty | State::Preparing(_) => State::Stable(SyncPhase::default()),
         };
         self.stored = Some(updated.clone());
         self.next = self.next_timer();
@@ -66,7 +67,7 @@ impl ClassicGroup {
         });
     }
 
-    /// After a restart members have their session timeout, from now on, to be heard of.
+    /// After a restart members have their session timeout, from now on, to send a heartbeat.
     pub(in crate::groups) fn start_sessions(&mut self, now: Millis) {
         let ids: Vec<String> = self.members.keys().cloned().collect();
         ids.iter().for_each(|member_id| self.touch(member_id, now));

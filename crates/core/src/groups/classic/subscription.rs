@@ -1,8 +1,8 @@
 //! The topics in a consumer's subscription. The broker need not understand what members tell each other, with this one
 //! exception: offsets of topics that a live group subscribes to are neither deleted nor expired (T-189, T-190).
 //!
-//! Every version of a subscription begins alike: a version number of two bytes, a count of four bytes, and that many topic
-//! names, each with a length of two bytes. What follows is left alone.
+//! Every version of a subscription begins alike: a version number of two bytes, a count of four bytes, and that many
+//! topic names, each with a length of two bytes. What follows is left alone.
 
 /// The topics, or none if the bytes are not a subscription.
 pub(super) fn topics(metadata: &[u8]) -> Option<Vec<String>> {

@@ -2,8 +2,8 @@
 
 use super::{ClassicGroup, State, Turn};
 use crate::effect::Ticket;
-use crate::groups::command::{SyncError, SyncGroup, SyncGroupReply, Synced};
-use crate::refusal::Refused;
+use crate::groups::command::{Assignment, SyncError, SyncGroup, SyncGroupReply};
+use crate::refusal::Rejection;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -36,11 +36,11 @@ impl ClassicGroup {
         }
     }
 
-    fn check_sync(&self, ask: &SyncGroup) -> Result<(), Refused<SyncError>> {
+    fn check_sync(&self, ask: &SyncGroup) -> Result<(), Rejection<SyncError>> {
         self.check_member(&ask.member.member_id, ask.member.instance_id.as_deref())?;
         if ask.member.generation != self.generation {
             let facts = self.generation(ask.member.generation);
-            return Err(Refused::on(SyncError::IllegalGeneration, facts));
+            return Err(Rejection::on(SyncError::IllegalGeneration, facts));
         }
         let differs =
             |given: &Option<String>, own: &Option<String>| given.is_some() && own.is_some() && given != own;
@@ -57,8 +57,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The generation is complete: its record holds the leader's assignments, and members that wait get theirs. Members that the
-    /// leader left out get an empty assignment.
+    /// The generation is complete: its record holds the leader's assignments, and members that wait get theirs. Members
+    /// that the leader left out get an empty assignment.
     fn stabilise(&mut self, assignments: Vec<(String, Bytes)>, turn: &mut Turn) {
         let mut record = self.to_record(turn.now);
         let mut assignments: BTreeMap<String, Bytes> = assignments.into_iter().collect();
@@ -69,7 +69,8 @@ impl ClassicGroup {
         for facts in &record.members {
             let ticket = self.members.get_mut(&facts.member_id).and_then(|member| member.syncing.take());
             if let Some(ticket) = ticket {
-                waiting.push((ticket, Synced { assignment: facts.assignment.clone(), ..self.synced("") }));
+                waiting
+                    .push((ticket, Assignment { assignment: facts.assignment.clone(), ..self.synced("") }));
                 self.touch(&facts.member_id, turn.now);
             }
         }
@@ -77,8 +78,8 @@ impl ClassicGroup {
         waiting.into_iter().for_each(|(ticket, synced)| turn.reply_sync(ticket, Ok(synced)));
     }
 
-    fn synced(&self, member_id: &str) -> Synced {
-        Synced {
+    fn synced(&self, member_id: &str) -> Assignment {
+        Assignment {
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
             assignment: self.members.get(member_id).map(|m| m.facts.assignment.clone()).unwrap_or_default(),

@@ -29,7 +29,8 @@ pub struct Install {
 }
 
 impl Partitions {
-    /// Takes in what still fits. What does not is left out: nothing refers to it then, and its run goes as any that is dead.
+    /// Takes in what still fits. What does not is left out: nothing refers to it then, and its run goes as any that is
+    /// dead.
     pub(crate) fn install_parts(&self, command: InstallParts, out: &mut Effects) {
         for install in command.installs {
             let partition = self.get(install.partition);

@@ -1,6 +1,6 @@
 //! What is done with runs that are there: holes for what is dead, new runs for what is half dead or too many.
 
-use super::{Cut, Install, RetentionClass};
+use super::{Install, PartLimits, RetentionClass};
 use crate::catalog::Catalog;
 use crate::partitions::Partitions;
 use ottla_types::record::RunPart;
@@ -47,7 +47,7 @@ pub struct MergeRange {
     /// The partition.
     pub partition: TopicPartition,
     /// Where its new parts end.
-    pub cut: Cut,
+    pub cut: PartLimits,
     /// The first offset that can be read: whole batches below it are left out.
     pub start: Offset,
     /// The parts, by offset; never empty.
@@ -140,7 +140,7 @@ impl Planner<'_> {
         let chosen: BTreeSet<u64> = runs.into_iter().take(FAN_IN).map(|(_, run)| run).collect();
         let of_chosen = || live.iter().filter(|(run, _)| chosen.contains(run)).flat_map(|(_, of)| &of.parts);
         let partitions: BTreeSet<_> = of_chosen().map(|(at, _)| *at).collect();
-        // Merging is to leave fewer parts too, or it would be tried for ever.
+        // Merging is to leave fewer parts too, or it would be tried without end.
         let worth =
             chosen.len() > 1 && (live.len() > bounds.runs || of_chosen().count() >= 2 * partitions.len());
         if worth { chosen } else { BTreeSet::new() }
@@ -151,7 +151,7 @@ impl Planner<'_> {
         let mut ranges = Vec::new();
         for (partition, state) in self.partitions.iter().filter(|_| !inputs.is_empty()) {
             let Some(topic) = self.catalog.topic(partition.topic) else { continue };
-            let (class, cut) = (RetentionClass::of(&topic.settings), Cut::of(&topic.settings));
+            let (class, cut) = (RetentionClass::of(&topic.settings), PartLimits::of(&topic.settings));
             let mut parts = Vec::new();
             let mut close = |parts: &mut Vec<RunPart>| {
                 let parts = std::mem::take(parts);

@@ -5,7 +5,7 @@ use crate::transaction::reach::{GROUP, used};
 use crate::transaction::said::Said;
 use crate::world::{World, at};
 use ottla_core::Input;
-use ottla_core::offsets::Fetched;
+use ottla_core::offsets::OffsetLookup;
 use ottla_core::partitions::Isolation;
 use ottla_types::record::{LogRecord, PartitionRecord, ProducerIdsReserved, TransactionRecord};
 use ottla_types::{Offset, ProducerEpoch, ProducerId};
@@ -39,7 +39,8 @@ pub(crate) fn step(number: usize) -> (usize, What) {
     (number / PER_TRANSACTION, TRANSACTION[number % PER_TRANSACTION])
 }
 
-/// The request of one step is delivered after another step: for the second time, or for the first, the client having given it up.
+/// The request of one step is delivered after another step: for the second time, or for the first, the client having
+/// given it up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) of: usize,
@@ -117,7 +118,7 @@ struct Client {
     gave_up: BTreeSet<usize>,
     /// Requests that count in the transaction under way.
     acknowledged: usize,
-    /// What a late batch left: nobody wants it.
+    /// Records of late batches, which no client expects.
     ghosts: BTreeSet<(i32, Offset)>,
 }
 
@@ -187,7 +188,8 @@ impl Client {
         Said::from(self.world.ask(input))
     }
 
-    /// One step; what it was refused with. A request that is late does not arrive now, and the client gives its transaction up.
+    /// One step; what it was refused with. A request that is late does not arrive now, and the client gives its
+    /// transaction up.
     fn act(&mut self, number: usize, late: bool) -> Option<Said> {
         let (txn, what) = step(number);
         let gave_up = self.gave_up.contains(&txn);
@@ -262,7 +264,7 @@ impl Client {
         }
     }
 
-    /// A late batch that was appended is nobody's, unless the client has acknowledged it.
+    /// A late batch that was appended is expected by no client, unless the client has acknowledged it.
     fn haunt(&mut self, fault: Fault, said: Said) {
         if let (What::Send(place), Said::At(offset)) = (step(fault.of).1, said) {
             let at = (place.partition(), offset);
@@ -311,9 +313,9 @@ impl Client {
         let wanted =
             (0..3).rev().find(|txn| self.known[*txn] == Known::Committed && self.staged.contains(txn));
         let committed = match self.world.shard.offsets().fetch(GROUP, at(0), true) {
-            Fetched::None => None,
-            Fetched::Offset(committed) => Some(committed.offset.0),
-            Fetched::Unstable => Some(-1),
+            OffsetLookup::None => None,
+            OffsetLookup::Offset(committed) => Some(committed.offset.0),
+            OffsetLookup::Unstable => Some(-1),
         };
         if committed != wanted.map(offset_of) {
             torn.push(format!("offset {committed:?}, expected that of transaction {wanted:?}"));

@@ -56,7 +56,7 @@ pub(crate) enum Event {
     Leave(Leaver),
     /// Plain, or in a transaction.
     Commit(bool, Member, i32),
-    CommitByNobody(bool),
+    CommitWithoutMember(bool),
     Silence,
     HeartbeatsOnly,
     Delete,
@@ -121,7 +121,7 @@ pub(crate) fn events() -> Vec<Event> {
         events.push(Event::Leave(Leaver::One(member)));
     }
     events.extend([Event::Leave(Leaver::Instance), Event::Leave(Leaver::Everybody)]);
-    events.extend([Event::CommitByNobody(true), Event::CommitByNobody(false)]);
+    events.extend([Event::CommitWithoutMember(true), Event::CommitWithoutMember(false)]);
     events.extend([Event::Silence, Event::HeartbeatsOnly, Event::Delete, Event::Restart]);
     events
 }
@@ -145,7 +145,7 @@ impl Event {
             Event::Commit(plain, member, by) => {
                 format!("{} {} {}", commit(plain), lower(&member), generation(by))
             }
-            Event::CommitByNobody(plain) => format!("{} nobody", commit(plain)),
+            Event::CommitWithoutMember(plain) => format!("{} absent", commit(plain)),
             Event::Silence => "silence".to_owned(),
             Event::HeartbeatsOnly => "heartbeats only".to_owned(),
             Event::Delete => "delete".to_owned(),

@@ -26,7 +26,7 @@ pub(crate) struct Scene {
     tickets: u64,
     waiting: Vec<TicketId>,
     heard: BTreeMap<TicketId, Answer>,
-    /// The latest generation that anybody was told.
+    /// The latest generation that a client received.
     told: i32,
 }
 
@@ -135,22 +135,22 @@ impl Scene {
         }
     }
 
-    /// The process starts again; whoever waited has lost its connection.
+    /// The process starts again; clients that waited have lost their connections.
     pub(crate) fn restart(&mut self) {
         self.world = self.world.copy();
         self.world.step(Input::Tick);
         self.waiting.clear();
     }
 
-    /// Nobody who is still there waits for ever.
+    /// No connected client waits permanently.
     pub(crate) fn check_everybody_is_answered(&mut self, name: &str) {
         (0..130).for_each(|_| self.pass(5000));
-        assert!(self.waiting.is_empty(), "{name}: {:?} wait for ever", self.waiting);
+        assert!(self.waiting.is_empty(), "{name}: {:?} wait permanently", self.waiting);
     }
 
     /// Lets it happen; the word for the answer.
     pub(crate) fn happen(&mut self, event: Event) -> &'static str {
-        // A group that is not there has no generation; whoever asks believes in one.
+        // A group that is not there has no generation; the client believes in one.
         let generation = self.generation().max(1);
         match event {
             Event::Join(Joiner::Promised) => {
@@ -162,7 +162,7 @@ impl Scene {
             Event::Heartbeat(member, by) => self.heartbeat(member, generation + by),
             Event::Leave(leaver) => self.leave(leaver),
             Event::Commit(plain, member, by) => self.commit(plain, member.at(generation + by)),
-            Event::CommitByNobody(plain) => {
+            Event::CommitWithoutMember(plain) => {
                 let nobody = MemberRef { member_id: String::new(), ..Member::Stranger.at(-1) };
                 self.commit(plain, nobody)
             }
@@ -308,7 +308,7 @@ impl Scene {
     }
 }
 
-/// Somebody who joins: with a member id, or without one and to get the proposed one.
+/// A client that joins: with a member id, or without one and to get the proposed one.
 fn join(member_id: &str, proposed_id: &str) -> JoinGroup {
     JoinGroup {
         group_id: GROUP.to_owned(),

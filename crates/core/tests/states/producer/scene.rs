@@ -93,7 +93,7 @@ impl Kind {
     }
 }
 
-/// The sequence number so many after another: 0 comes after 2147483647 (T-48). Counted here by hand, not by the code under test.
+/// The sequence number `count` after another: 0 follows 2147483647 (T-48). Does not use the code under test.
 pub(crate) fn sequence_after(sequence: i32, count: i32) -> i32 {
     i32::try_from((i64::from(sequence) + i64::from(count)) % 2_147_483_648).unwrap()
 }

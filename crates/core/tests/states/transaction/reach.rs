@@ -1,4 +1,4 @@
-//! The states of a transactional id, each reached by real requests from an id that somebody used before.
+//! The states of a transactional id, each reached by real requests from an id that was used before.
 
 use super::events::{Ask, Event, Pair, Place, Version, init};
 use super::said::{Said, known};

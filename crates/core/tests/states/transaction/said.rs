@@ -4,7 +4,7 @@ use super::events::Pair;
 use super::reach::ID;
 use crate::support::Answer;
 use crate::world::World;
-use ottla_core::Refused;
+use ottla_core::Rejection;
 use ottla_core::offsets::OffsetError;
 use ottla_core::partitions::ProduceError;
 use ottla_core::transactions::{EndError, InitError, TransactionError};
@@ -20,7 +20,7 @@ pub(crate) enum Said {
     /// A batch is in the log.
     At(Offset),
     Refused(&'static str, Option<&'static str>),
-    /// Nobody asked, or there was nothing to abort.
+    /// There was no request, or nothing to abort.
     Nothing,
 }
 
@@ -76,11 +76,11 @@ impl From<Answer> for Said {
     }
 }
 
-fn refused<E>(refused: Refused<E>, word: fn(E) -> &'static str) -> Said {
+fn refused<E>(refused: Rejection<E>, word: fn(E) -> &'static str) -> Said {
     Said::Refused(word(refused.error), refused.rule)
 }
 
-fn of_transaction(result: Result<(), Refused<TransactionError>>) -> Said {
+fn of_transaction(result: Result<(), Rejection<TransactionError>>) -> Said {
     result.map_or_else(|no| refused(no, transaction_word), |()| Said::Ok)
 }
 

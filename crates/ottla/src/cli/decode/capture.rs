@@ -1,16 +1,5 @@
 //! Capture files: every frame of every connection, as `ottla tap` would have shown it.
 
-use std::io::Read;
-use std::time::{Duration, UNIX_EPOCH};
-
-use ottla::tap::RelayedFrame;
-use ottla_microscope::capture::{CaptureReader, Summary};
-use ottla_microscope::conversation::{Connection, Event, Frame, Kind, Time, Topics};
-use ottla_microscope::schemas::Schemas;
-use ottla_wire::explain::Options;
-use ottla_wire::tables::Direction;
-use serde_json::Value;
-
 use super::{FrameCount, described};
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
@@ -18,6 +7,15 @@ use crate::cli::tap::filter::Filters;
 use crate::cli::tap::inspect::{Inspector, names_topics};
 use crate::cli::tap::print::{FramePrinter, utc};
 use crate::terminal::say;
+use ottla::tap::RelayedFrame;
+use ottla_microscope::capture::{CaptureReader, Summary};
+use ottla_microscope::conversation::{Connection, Event, Frame, Kind, Time, Topics};
+use ottla_microscope::schemas::Schemas;
+use ottla_wire::explain::Options;
+use ottla_wire::tables::Direction;
+use serde_json::Value;
+use std::io::Read;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 18;

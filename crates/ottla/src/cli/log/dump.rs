@@ -1,14 +1,13 @@
 //! `ottla log dump`: everything that a data folder holds.
 
-use clap::Args;
-use ottla_salvage::visit;
-
 use super::FolderArgument;
 use super::filter::Filter;
 use super::printer::{Printer, Show};
 use super::runs::print_runs;
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
+use clap::Args;
+use ottla_salvage::visit;
 
 /// Show what a data folder holds: identity, snapshots, segments, groups and every entry.
 ///

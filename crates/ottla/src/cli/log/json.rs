@@ -1,13 +1,12 @@
 //! Entries as JSON.
 
+use super::line::{CAP, children, siblings, topic_id};
+use crate::cli::format;
 use bytes::Bytes;
 use ottla_layout::explain::{FieldSpan, FieldValue};
 use ottla_salvage::TopicNames;
 use ottla_wire::batch::Batch;
 use serde_json::{Map, Value, json};
-
-use super::line::{CAP, children, siblings, topic_id};
-use crate::cli::format;
 
 /// The fields of an entry, without kind and version.
 pub(super) fn fields(pieces: &[FieldSpan], bytes: &Bytes, names: &TopicNames) -> Value {

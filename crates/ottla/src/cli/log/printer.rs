@@ -1,17 +1,16 @@
 //! Prints the items of a data folder as lines, trees or JSON.
 
+use super::filter::Filter;
+use super::tree::{FileRange, Tree, hex};
+use super::{damage_text, json as as_json, line};
+use crate::cli::failure::Failure;
+use crate::cli::out::Out;
 use clap::Args;
 use ottla_layout::GroupHeader;
 use ottla_layout::explain::{FieldSpan, FieldValue};
 use ottla_salvage::{Damage, Entry, Header, HeaderKind, Item, Location, LogEnd, TopicNames};
 use ottla_types::record::{LogRecord, PartitionRecord};
 use serde_json::{Map, Value, json};
-
-use super::filter::Filter;
-use super::tree::{FileRange, Tree, hex};
-use super::{damage_text, json as as_json, line};
-use crate::cli::failure::Failure;
-use crate::cli::out::Out;
 
 /// How an entry is shown.
 #[derive(Args)]

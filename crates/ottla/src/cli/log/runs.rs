@@ -1,13 +1,12 @@
 //! `ottla log dump`: the runs, part by part and batch by batch.
 
-use ottla_salvage::{Folder, Part, PartBatch, PartItem, batches, runs};
-use ottla_wire::batch::BatchHeader;
-use serde_json::{Value, json};
-
 use super::line::{counted, records};
 use super::location;
 use super::printer::Printer;
 use crate::cli::failure::Failure;
+use ottla_salvage::{Folder, Part, PartBatch, PartItem, batches, runs};
+use ottla_wire::batch::BatchHeader;
+use serde_json::{Value, json};
 
 /// Prints every run. The batches of a part that the log does not refer to are left out: its space may have been freed.
 pub(super) fn print_runs(printer: &mut Printer<'_>, folder: &Folder) -> Result<(), Failure> {

@@ -1,16 +1,14 @@
 //! `ottla log salvage`: copies what can be read of a damaged folder into a new one.
 
-use std::path::PathBuf;
-
-use clap::Args;
-use ottla_salvage::{Folder, OffsetRange, Orphan, Remaining, write_folder};
-use ottla_types::TopicPartition;
-use serde_json::{Value, json};
-
 use super::FolderArgument;
 use super::line::counted;
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
+use clap::Args;
+use ottla_salvage::{Folder, OffsetRange, Orphan, Remaining, write_folder};
+use ottla_types::TopicPartition;
+use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// Copy what can be read of a damaged data folder into a new one, and list the offsets that are lost.
 ///

@@ -1,14 +1,12 @@
 //! Trees of the log, drawn as `ottla decode` draws frames: every byte of a group or entry in a named field with its
 //! location.
 
-use std::fmt::Write;
-
+use super::line::said;
 use bytes::Bytes;
 use ottla_layout::explain::FieldSpan;
 use ottla_salvage::TopicNames;
 use ottla_wire::explain::{self, Options, branches, columns};
-
-use super::line::said;
+use std::fmt::Write;
 
 /// The rows of a tree.
 #[derive(Default)]

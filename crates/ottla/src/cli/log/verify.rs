@@ -1,13 +1,12 @@
 //! `ottla log verify`: every checksum of a data folder, and what a start of the broker would do.
 
-use clap::Args;
-use ottla_salvage::{CheckedCounts, Folder, OpenError, RecoveryReport, Report, verify};
-use serde_json::json;
-
 use super::line::counted;
 use super::{FolderArgument, damage_text, location};
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
+use clap::Args;
+use ottla_salvage::{CheckedCounts, Folder, OpenError, RecoveryReport, Report, verify};
+use serde_json::json;
 
 /// Check every checksum of a data folder, and what a start of the broker would do.
 ///

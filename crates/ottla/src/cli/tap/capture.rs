@@ -1,16 +1,15 @@
 //! `--pcapng`: writes the frames to a capture file for Wireshark and `ottla decode`.
 
+use ottla::tap::RelayedFrame;
+use ottla_microscope::capture::PcapngWriter;
+use ottla_microscope::conversation::{Connection, Time};
+use ottla_wire::tables::Direction;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-use ottla::tap::RelayedFrame;
-use ottla_microscope::capture::PcapngWriter;
-use ottla_microscope::conversation::{Connection, Time};
-use ottla_wire::tables::Direction;
 
 /// Zeros that are written at once in place of bytes that were not kept.
 const ZEROS: usize = 1 << 20;

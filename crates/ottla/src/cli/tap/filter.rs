@@ -1,11 +1,10 @@
 //! `--filter`: which frames are shown.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::str::FromStr;
-
 use ottla::tap::RelayedFrame;
 use ottla_wire::ApiKey;
 use ottla_wire::tables::TableSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 
 /// Requests of a connection that are remembered to show their responses.
 const MAX_REMEMBERED: usize = 4096;

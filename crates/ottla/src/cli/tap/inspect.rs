@@ -1,11 +1,10 @@
 //! Inspects frames for what their line shows: errors, topics, faults.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use ottla::tap::RelayedFrame;
 use ottla_wire::explain::{self, Explanation, Options, Value};
 use ottla_wire::tables::{StructTable, TableSet, Type};
 use ottla_wire::{ApiKey, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most names of topics that are remembered by their ids.
 const MAX_TOPIC_NAMES: usize = 100_000;

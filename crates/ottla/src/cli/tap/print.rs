@@ -1,14 +1,12 @@
 //! Prints a frame as a line, as a line with a tree below it, or as a JSON object.
 
-use std::io;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
+use super::inspect::Inspection;
+use crate::cli::out::Out;
 use ottla::tap::RelayedFrame;
 use ottla_wire::ErrorCode;
 use serde_json::{Value, json};
-
-use super::inspect::Inspection;
-use crate::cli::out::Out;
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How frames are shown.
 pub(in crate::cli) struct FramePrinter {

@@ -1,12 +1,10 @@
 //! The table at the end: counts of frames by API and version.
 
-use std::collections::BTreeMap;
-
-use ottla::tap::RelayedFrame;
-use ottla_wire::ApiKey;
-
 use super::inspect::Inspection;
 use crate::cli::out;
+use ottla::tap::RelayedFrame;
+use ottla_wire::ApiKey;
+use std::collections::BTreeMap;
 
 const HEADINGS: [&str; 8] =
     ["API", "VERSION", "REQUESTS", "BYTES", "RESPONSES", "BYTES", "WITH ERRORS", "FAULTY FRAMES"];

@@ -132,7 +132,8 @@ impl World {
         World { core: Arc::new(core), store, reported }
     }
 
-    /// Appends an entry in a group of its own and hands the group to the store, if it takes more. Returns the end of the group.
+    /// Appends an entry in a group of its own and hands the group to the store, if it takes more. Returns the end of
+    /// the group.
     fn append(&self, entry: &[u8]) -> u64 {
         {
             let mut state = self.core.lock();

@@ -5,7 +5,7 @@ use crate::host::rewrite::error::JobError;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
-/// Makes digests of keys. The secret is this job's own: nobody who writes records can look for two keys
+/// Makes digests of keys. The secret is this job's own: no producer can search for two keys
 /// with one digest, of which compaction would keep one.
 #[derive(Clone, Copy)]
 pub(super) struct Digests {

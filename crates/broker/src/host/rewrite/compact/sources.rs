@@ -16,7 +16,7 @@ const BATCHES: usize = 64;
 const BYTES: u64 = 1 << 20;
 
 /// A batch that was read.
-pub(super) struct Stored {
+pub(super) struct ReadBatch {
     pub(super) batch: Batch,
     /// When it was appended, or one after it.
     pub(super) appended: Millis,
@@ -40,19 +40,19 @@ impl<'a> Sources<'a> {
         part.unwrap_or(offset)
     }
 
-    /// Gives all batches of the parts and of the log that end at or after `from`, and at or before `to`, until told to stop. Parts
-    /// come whole.
+    /// Gives all batches of the parts and of the log that end at or after `from`, and at or before `to`, until told to
+    /// stop. Parts come whole.
     pub(super) fn read(
         &self,
         from: Offset,
         to: Offset,
-        mut give: impl FnMut(Stored) -> Result<bool, Fault>,
+        mut give: impl FnMut(ReadBatch) -> Result<bool, Fault>,
     ) -> Result<(), Fault> {
         let wanted = |last: Offset| from <= last && last <= to;
         for part in self.of.parts.iter().filter(|part| wanted(part.last_offset)) {
             let mut scan = self.runs.scan(part)?;
             while let Some(found) = scan.next_batch()? {
-                if !give(Stored { batch: Batch::only(&found.bytes)?, appended: part.appended })? {
+                if !give(ReadBatch { batch: Batch::only(&found.bytes)?, appended: part.appended })? {
                     return Ok(());
                 }
             }
@@ -64,7 +64,7 @@ impl<'a> Sources<'a> {
             for (stored, bytes) in now.iter().zip(self.read_log(now)?) {
                 let batch = Batch::only(&bytes)?;
                 batch.check_crc()?;
-                if !give(Stored { batch, appended: stored.appended })? {
+                if !give(ReadBatch { batch, appended: stored.appended })? {
                     return Ok(());
                 }
             }
