@@ -1,8 +1,9 @@
-//! The host of a shard: the core and the log, turned by one at a time, and nothing handed out before its time.
+//! The host of a shard: runs the core and the log, one thread at a time, and sends no reply before it is durable.
 //!
 //! Every answer is stamped with the end of the log when it was computed, and leaves when all before that is durable. So
 //! neither a write nor a read shows what a crash could take back, and no API has to wait itself.
 
+mod admission;
 mod clock;
 mod driven;
 mod housekeeping;
@@ -10,7 +11,6 @@ mod live_settings;
 mod lock;
 mod machine;
 mod mailbox;
-mod offering;
 mod refused_batches;
 mod rewrite;
 mod snapshots;

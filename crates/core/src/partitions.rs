@@ -267,7 +267,7 @@ impl Partitions {
 
     /// Those of the producers without transactions that are least recently used, by partition: `most` at most, so that
     /// no more than `leave` are left.
-    pub(crate) fn least_lately(
+    pub(crate) fn least_recently_used(
         &mut self,
         leave: usize,
         most: usize,

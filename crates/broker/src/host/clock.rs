@@ -1,5 +1,5 @@
 //! The clocks of the host. The steady clock begins with wall time and then runs evenly: timers are measured
-//! by it, and a wall clock that is set back never reaches what needs order. The wall clock is read anew for timestamps
+//! by it, so a wall clock that is set back never disturbs their order. The wall clock is read anew for timestamps
 //! and retention, so that a correction (NTP after the boot, a restored virtual machine, a suspend) arrives at once.
 
 use ottla_types::Millis;

@@ -1,5 +1,5 @@
-//! A host without a thread: its caller says what time it is, when it takes a turn and when the log writes. For
-//! simulation: with a medium, a clock and a network that follow from a seed, a whole run does.
+//! A host without threads, for simulation: its caller decides what time it is, when the state machine runs and when the
+//! log writes. If the medium, the clock and the network follow from a seed, so does the whole run.
 
 use super::machine::{Machine, Ready, prepare};
 use super::mailbox::Wakeup;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// A host that is turned by its caller.
+/// A host that its caller runs.
 pub struct DrivenHost {
     machine: Machine,
     host: Host,
@@ -95,8 +95,8 @@ impl DrivenHost {
         end > durable || self.machine.housekeeping.has_work() || self.machine.rewriter.has_work()
     }
 
-    /// Writes what there is of a snapshot, as a thread may that is faster than the log's, then lets the log write, then
-    /// writes runs. The next turn is notified of it.
+    /// Writes the pieces of a snapshot that are ready, then the log, then runs. In a process with threads the
+    /// snapshot's thread may be that much faster than the log's. The next turn is notified of it.
     pub fn write(&mut self) {
         self.write_snapshot();
         self.write_log();
@@ -118,13 +118,13 @@ impl DrivenHost {
         self.machine.log.drive_group();
     }
 
-    /// Prepares and frees segments and runs as far as the log is durable now, as a thread may that is faster than the
-    /// one that writes the log.
+    /// Prepares and frees segments and runs as far as the log is durable now. In a process with threads the maintenance
+    /// thread may be that much faster than the writer.
     pub fn do_chores(&mut self) {
         self.machine.log.drive_maintenance();
     }
 
-    /// Writes what there is of a snapshot.
+    /// Writes the pieces of a snapshot that are ready.
     pub fn write_snapshot(&mut self) {
         self.machine.housekeeping.work();
     }

@@ -9,8 +9,7 @@
 //!   more is appended. If the older snapshot still pins dead segments afterwards, one more follows, at a position that
 //!   an empty group makes new.
 //!
-//! This cannot go round: only a record that deletes something makes it look, and each round frees the segments that it
-//! began for.
+//! This ends: only a record that deletes something starts it, and each such snapshot frees the segments that caused it.
 
 use super::mailbox::Mailbox;
 use super::snapshots::{SnapshotInProgress, Snapshots};
@@ -29,17 +28,17 @@ pub(super) struct Housekeeping {
     taking: Option<SnapshotInProgress>,
     /// Bytes of the last snapshot that was written.
     size: u64,
-    /// When the last snapshot was begun, or the process.
+    /// When the last snapshot was begun, or the process started.
     since: Option<Millis>,
     /// Something was deleted since the segments were last looked at.
     deleted: bool,
-    /// The snapshot that is being written is there to release what the one before it pins.
+    /// The purpose of the snapshot that is being written is to release the segments that the one before it pins.
     second: bool,
-    /// Where the last snapshot begins, which replay begins with.
+    /// The position of the last snapshot: replay begins there.
     position: LogPosition,
-    /// Who waits for the snapshot that is being written.
+    /// Callers that wait for the snapshot that is being written.
     waiting: Vec<oneshot::Sender<()>>,
-    /// What is being read of the log.
+    /// The ranges of the log that a job reads.
     pinned: Range<LogPosition>,
     commands: Mailbox,
 }
@@ -77,7 +76,7 @@ impl Housekeeping {
         );
     }
 
-    /// This is being read of the log from now on, and nothing else: it is not freed.
+    /// Sets the ranges of the log that a job reads from now on: they are not freed.
     pub(super) fn pin(&mut self, reads: Range<LogPosition>) {
         // What was pinned may be dead meanwhile.
         self.deleted |= self.pinned != reads;
@@ -167,8 +166,8 @@ impl Housekeeping {
         }
     }
 
-    /// Frees dead segments. The log keeps those that its snapshots are replayed from; for dead ones among them, see to
-    /// it that the next snapshot lets them go.
+    /// Frees dead segments. The log keeps those that its snapshots are replayed from; for dead ones among them,
+    /// schedules a snapshot that releases them.
     fn free_dead_segments(&mut self, shard: &Shard, log: &Log) {
         let dead = self.dead_segments(shard, log, self.position);
         let freed = log.free_segments(&dead);

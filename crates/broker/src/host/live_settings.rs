@@ -1,6 +1,6 @@
-//! Settings that connections read without a command to the state machine: what a topic asks of a batch before it is
-//! submitted, and how many connections may be open. The machine writes them when it applies a record, before the change
-//! is answered.
+//! Settings that connections read without a command to the state machine: the requirements of a topic on a batch,
+//! checked before it is submitted, and the limit of open connections. The machine writes them when it applies a record,
+//! before the change is answered.
 
 use ottla_core::Shard;
 use ottla_core::catalog::TopicRef;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What a topic asks of the bytes of a batch.
+/// The requirements of a topic on the bytes of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchRule {
     /// The largest batch, in bytes.
@@ -48,7 +48,7 @@ impl BatchRule {
     }
 }
 
-/// See the module.
+/// Settings that connections read without a command.
 #[derive(Debug)]
 pub(crate) struct LiveSettings {
     rules: RwLock<Rules>,
@@ -62,7 +62,7 @@ pub(crate) struct LiveSettings {
     forgot_producers: AtomicBool,
 }
 
-/// The rule of topics that have nothing of their own, and the topics that differ.
+/// The rule of topics without a configuration of their own, and the topics that differ.
 #[derive(Debug)]
 struct Rules {
     default: BatchRule,
@@ -110,7 +110,7 @@ impl LiveSettings {
         }
     }
 
-    /// What the topic asks of a batch; of a topic that does not exist, what the broker's defaults are.
+    /// The requirements of a topic on a batch; the broker's defaults for a topic that does not exist.
     pub(crate) fn batch_rule(&self, topic: &TopicRef) -> BatchRule {
         let rules = self.read();
         if rules.by_name.is_empty() {
@@ -137,7 +137,7 @@ impl LiveSettings {
         self.now.store(now.0, Ordering::Relaxed);
     }
 
-    /// Producers are forgotten because there are too many: says so once.
+    /// Logs once that producers are forgotten because there are too many.
     pub(super) fn warn_of_forgotten_producers(&self) {
         if !self.forgot_producers.swap(true, Ordering::Relaxed) {
             tracing::warn!(

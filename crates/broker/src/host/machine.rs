@@ -1,5 +1,5 @@
-//! The host's machine: takes commands in turn, lets the core judge, the log store, and the answers go when they are
-//! durable.
+//! The state machine with its log: handles commands one after the other. The core judges a command, the log stores its
+//! records, and its reply is sent when they are durable.
 
 use super::clock::Clock;
 use super::housekeeping::Housekeeping;
@@ -33,11 +33,11 @@ use tokio::sync::watch;
 
 /// Runs that a thread does in a row after it has queued a message.
 const RUNS_IN_A_ROW: usize = 8;
-/// Commands handled before the log is handed what was appended.
+/// Commands handled before the appended records are given to the log's writer.
 const BATCH: usize = 256;
 /// The longest the thread sleeps without a look at its timers.
 const LONGEST_SLEEP: Millis = Millis(60_000);
-/// How long timers rest after the log refused a record: what is due stays due.
+/// How long timers pause after the log refused a record. Timers that are due stay due.
 const AFTER_REFUSAL: Millis = Millis(200);
 
 /// How a host runs.
@@ -193,7 +193,8 @@ fn applied(at: EntryRange) -> RecordPosition {
     RecordPosition { position: at.position, payload: at.payload.unwrap_or(at.position) }
 }
 
-/// Bytes of requests that may wait for room: a quarter of what all requests may hold, so that others find some.
+/// Bytes of requests that may wait for room: a quarter of the budget of all requests, so that other requests find
+/// memory.
 fn most_waiting(shard: &Shard) -> u64 {
     let all = shard.catalog().settings().value("queued.max.request.bytes");
     all.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0) / 4
@@ -203,7 +204,7 @@ fn most_waiting(shard: &Shard) -> u64 {
 enum DelayedSend {
     /// The reply to a command.
     Reply(Pending, Reply, TraceNotes),
-    /// What a look at the shard found.
+    /// The result of a read of the shard.
     Read(Deliver),
 }
 
@@ -216,7 +217,7 @@ impl DelayedSend {
     }
 }
 
-/// The shard, its log, and who waits for what: one at a time turns it.
+/// The shard, its log, and the callers that wait. One thread at a time runs it.
 pub(super) struct Machine {
     pub(super) shard: Shard,
     pub(super) log: Log,
@@ -361,9 +362,9 @@ impl Machine {
         self.carry_out();
     }
 
-    /// Does what the core handed out, in order: append and apply, hold answers, wake readers.
+    /// Carries out the effects of a step in order: append and apply records, hold replies, wake readers.
     ///
-    /// A record that the log refuses, for lack of room or for its size, takes the rest of its step with it: nothing
+    /// If the log refuses a record, for lack of room or for its size, the rest of its step is dropped: nothing
     /// after it is appended, and callers of the step get no reply. The state is then the one after a
     /// prefix of the step's records, as after a crash between them, and every such state is whole; the host continues.
     /// Inputs with data are not put to the core without room, so this strikes only when the half segment kept for small
@@ -443,7 +444,7 @@ impl Machine {
         self.release();
     }
 
-    /// The log failed: memory may hold what the disk does not, so nothing more may be said.
+    /// The log failed: memory may hold records that the disk does not, so no more replies may be sent.
     fn fail(&mut self, why: String) {
         if std::mem::replace(&mut self.failed, true) {
             return;

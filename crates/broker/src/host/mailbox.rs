@@ -54,7 +54,7 @@ impl Inbox {
 }
 
 impl Mailbox {
-    /// Queues a message and has it handled.
+    /// Queues a message, and runs the state machine unless another thread does, or notifies the driver.
     pub(super) fn send(&self, message: Message) -> Result<(), HostGone> {
         self.queue(message)?;
         match &self.wakeup {

@@ -1,12 +1,12 @@
-//! A snapshot on its way to the disk: pieces of the state, taken in turns of the machine, written beside it.
+//! A snapshot on its way to the disk: the state machine takes pieces of the state, and another thread writes them.
 //!
 //! ```text
 //!   machine   take a piece          take a piece                    done: free segments
 //!                  │     ▲ next          │     ▲ next                    ▲
 //!   writer         ▼ write               ▼ write … the last one: sync, read back, name
 //! ```
-//! One piece is under way at a time: so the machine takes the next when there is a hand for it, and between two pieces
-//! it does what else is to be done.
+//! One piece is in flight at a time: the state machine takes the next piece when the writer is ready for it, and
+//! handles other messages in between.
 
 use super::Message;
 use super::mailbox::Mailbox;
@@ -23,14 +23,14 @@ pub struct Snapshots {
     pub every: u64,
     /// After so long, if the log has grown by as much as the last snapshot took.
     pub after: Millis,
-    /// Rows and what they hold, counted, that one turn takes.
+    /// Rows, and elements in them, that one run of the state machine takes.
     pub piece: usize,
 }
 
 impl Snapshots {
     /// A snapshot after so many bytes of log, or a minute.
     pub fn every(bytes: u64) -> Snapshots {
-        // A piece takes the machine some hundred microseconds.
+        // A piece takes the state machine some hundred microseconds.
         Snapshots { every: bytes, after: Millis(60_000), piece: 1024 }
     }
 }
@@ -39,12 +39,12 @@ impl Snapshots {
 struct Piece {
     position: LogPosition,
     rows: Vec<LogRecord>,
-    /// With these the snapshot is whole.
+    /// The last piece: with it the snapshot is whole.
     last: bool,
 }
 
 /// Writes the pieces of one snapshot.
-struct Pen {
+struct SnapshotJob {
     snapshotter: Snapshotter,
     writer: Option<SnapshotWriter>,
     /// All pieces are written; what remains is to end the snapshot when the log is durable.
@@ -52,8 +52,8 @@ struct Pen {
     commands: Mailbox,
 }
 
-impl Pen {
-    /// Writes a piece and tells the machine: that the next is wanted, or how the snapshot ended.
+impl SnapshotJob {
+    /// Writes a piece and reports to the state machine: ready for the next piece, or how the snapshot ended.
     fn write(&mut self, piece: Piece) {
         self.ending = piece.last;
         match self.try_write(piece) {
@@ -89,8 +89,8 @@ impl Pen {
 enum Desk {
     /// To a thread of their own.
     Thread(Sender<Piece>),
-    /// They wait for [`Taking::work`].
-    Caller(Box<Pen>, Option<Piece>),
+    /// They wait for [`SnapshotInProgress::work`].
+    Caller(Box<SnapshotJob>, Option<Piece>),
 }
 
 /// A snapshot that is being taken.
@@ -111,8 +111,8 @@ impl SnapshotInProgress {
         threads: bool,
         most: usize,
     ) -> std::io::Result<SnapshotInProgress> {
-        let pen = Pen { snapshotter, writer: None, ending: false, commands };
-        let desk = if threads { Desk::Thread(spawn(pen)?) } else { Desk::Caller(Box::new(pen), None) };
+        let job = SnapshotJob { snapshotter, writer: None, ending: false, commands };
+        let desk = if threads { Desk::Thread(spawn(job)?) } else { Desk::Caller(Box::new(job), None) };
         Ok(SnapshotInProgress { desk, most, reached: None })
     }
 
@@ -128,29 +128,29 @@ impl SnapshotInProgress {
         }
     }
 
-    /// Whether there is something for [`Taking::work`].
+    /// Whether there is something for [`SnapshotInProgress::work`].
     pub(super) fn has_work(&self) -> bool {
         match &self.desk {
             Desk::Thread(_) => false,
-            Desk::Caller(pen, waiting) => waiting.is_some() || (pen.ending && pen.writer.is_some()),
+            Desk::Caller(job, waiting) => waiting.is_some() || (job.ending && job.writer.is_some()),
         }
     }
 
     /// Writes the piece that waits, or ends the snapshot if the log is durable.
     pub(super) fn work(&mut self) {
-        if let Desk::Caller(pen, waiting) = &mut self.desk {
+        if let Desk::Caller(job, waiting) = &mut self.desk {
             match waiting.take() {
-                Some(piece) => pen.write(piece),
-                None if pen.ending => pen.end(),
+                Some(piece) => job.write(piece),
+                None if job.ending => job.end(),
                 None => {}
             }
         }
     }
 }
 
-fn spawn(mut pen: Pen) -> std::io::Result<Sender<Piece>> {
+fn spawn(mut job: SnapshotJob) -> std::io::Result<Sender<Piece>> {
     let (sender, pieces): (Sender<Piece>, Receiver<Piece>) = channel();
-    let write = move || pieces.into_iter().for_each(|piece| pen.write(piece));
+    let write = move || pieces.into_iter().for_each(|piece| job.write(piece));
     std::thread::Builder::new().name("ottla-snapshot".to_owned()).spawn(write)?;
     Ok(sender)
 }

@@ -4,12 +4,12 @@
 //!   plenty ──10 % free──▶ scarce: nothing is merged only to have fewer runs ──5 % free──▶ full: Produce is refused
 //! ```
 //!
-//! On a large disk the rungs lie lower: 4 GiB and 1 GiB are room enough for what the broker itself needs.
+//! On a large disk the limits are lower: 4 GiB and 1 GiB are enough for the broker's own needs.
 
 use ottla_store::LogReader;
 use ottla_types::Millis;
 
-/// How long what was seen is believed.
+/// How long a measurement of the disk counts as current.
 const BELIEVED: Millis = Millis(1000);
 /// Free bytes below which space is scarce, at most.
 const SCARCE: u64 = 4 << 30;
@@ -22,13 +22,13 @@ pub(super) enum DiskPressure {
     /// Enough.
     #[default]
     Plenty,
-    /// Only what frees space takes some.
+    /// Only work that frees space takes some.
     Scarce,
     /// No new data.
     Full,
 }
 
-/// What is known of the disk.
+/// The last measurement of the disk.
 #[derive(Debug)]
 pub(super) struct Space {
     reader: LogReader,

@@ -10,9 +10,9 @@ use ottla_types::Millis;
 
 /// The longest that a connection is muted at once.
 const LONGEST: u64 = 5_000_000;
-/// What the rewriter is taken to manage before it was seen at work, in bytes a second.
+/// The assumed rate of the rewriter before the first measurement, in bytes a second.
 const FIRST_RATE: u64 = 100 << 20;
-/// It is never taken to manage less: producers go on, if slowly.
+/// The least assumed rate, so that producers never stop.
 const LEAST_RATE: u64 = 1 << 20;
 
 /// The most that the tail may hold.
@@ -38,19 +38,20 @@ impl TailBound {
         of(tail.bytes, self.bytes).max(of(tail.batches, self.batches))
     }
 
-    /// Whether so much more stays within the bound. What is larger than the bound itself goes into an empty tail.
+    /// Whether so much more stays within the bound. A request that is larger than the bound itself is accepted into an
+    /// empty tail.
     pub(super) fn takes(&self, tail: Tail, more: Tail) -> bool {
         let takes = |held: u64, more: u64, most: u64| held == 0 || held.saturating_add(more) <= most;
         takes(tail.bytes, more.bytes, self.bytes) && takes(tail.batches, more.batches, self.batches)
     }
 }
 
-/// Slows producers down together: each is muted until the rewriter has made up for what it brought.
+/// Throttles all producers together: each is muted until the rewriter has caught up with the bytes that it sent.
 #[derive(Debug)]
 pub(super) struct Throttle {
-    /// Bytes a second that the rewriter manages.
+    /// The rewriter's rate in bytes a second.
     rate: u64,
-    /// When the rewriter is through with all that was let in, in microseconds.
+    /// When the rewriter will have written all accepted bytes, in microseconds.
     through: u64,
 }
 
@@ -61,21 +62,21 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// The rewriter has managed so many bytes in so many milliseconds.
+    /// The rewriter has written `bytes` in `took`.
     pub(super) fn managed(&mut self, bytes: u64, took: Millis) {
         let took = u64::try_from(took.0).unwrap_or(0).max(1);
         let now = bytes.saturating_mul(1000) / took;
         self.rate = (self.rate.saturating_mul(3).saturating_add(now) / 4).max(LEAST_RATE);
     }
 
-    /// How long to mute who brings so many bytes, at this level of the tail.
+    /// How long to mute a producer that sends `bytes`, at this level of the tail.
     pub(super) fn mute(&mut self, now: Millis, level: u64, bytes: u64) -> Millis {
         let now = u64::try_from(now.0).unwrap_or(0).saturating_mul(1000);
         let Some(above) = level.checked_sub(750) else {
             self.through = 0;
             return Millis(0);
         };
-        // All of what the rewriter manages at three quarters, a quarter of it at the bound.
+        // The rewriter's whole rate at three quarters, a quarter of it at the bound.
         let share = 1000 - above.min(250) * 3;
         let rate = (self.rate / 1000 * share).max(LEAST_RATE);
         let takes = bytes.saturating_mul(1_000_000) / rate;

@@ -15,7 +15,7 @@ pub(super) struct Waiter {
 pub(super) struct WaitingProduces {
     queue: VecDeque<Waiter>,
     bytes: u64,
-    /// Bytes that may wait: they are paid for from the budget of all requests, of which others need the rest.
+    /// Bytes that may wait. They are charged to the budget of all requests, of which other requests need the rest.
     most: u64,
 }
 
@@ -39,7 +39,7 @@ impl WaitingProduces {
         None
     }
 
-    /// The first in the queue, if there is room for what it brings; who gave up waiting is forgotten.
+    /// The first in the queue, if there is room for it. Requests whose callers gave up are dropped.
     pub(super) fn pop_if(&mut self, takes: impl Fn(Tail) -> bool) -> Option<Waiter> {
         self.forget_gone();
         self.queue.front().filter(|first| takes(first.brings))?;
@@ -55,7 +55,7 @@ impl WaitingProduces {
         }
     }
 
-    /// All of them wait in vain.
+    /// Drops all of them: their callers see that the host is gone.
     pub(super) fn clear(&mut self) {
         self.queue.clear();
         self.bytes = 0;

@@ -1,4 +1,4 @@
-//! Readers that wait for more of a partition, or for the end of what they wait for.
+//! Readers that wait for more records of a partition, or for the end of the partition.
 
 use ottla_types::TopicPartition;
 use ottla_types::record::{CatalogRecord, LogRecord, PartitionRecord};
@@ -16,7 +16,7 @@ impl Watch {
     }
 }
 
-/// Who waits for which partition. A watch that was dropped is forgotten in time.
+/// The readers that wait for each partition. Dropped watches are cleaned up later.
 #[derive(Default)]
 pub struct Watchers {
     waiting: HashMap<TopicPartition, PartitionReaders>,
@@ -32,7 +32,8 @@ struct PartitionReaders {
 }
 
 impl Watchers {
-    /// Registers a wait on partitions; none if the broker stops, and a reader has to be content with what there is.
+    /// Registers a wait on partitions; none if the broker stops, and the reader must answer with the records that it
+    /// has.
     pub fn watch(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Option<Watch> {
         if self.closed {
             return None;
@@ -66,7 +67,7 @@ impl Watchers {
                 }
             }
             LogRecord::Partitions(PartitionRecord::LogStartMoved(moved)) => self.advanced(moved.partition),
-            // Records that end nothing a reader waits for.
+            // These records end no wait.
             LogRecord::Catalog(_)
             | LogRecord::Partitions(_)
             | LogRecord::Transactions(_)

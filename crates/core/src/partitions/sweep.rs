@@ -67,7 +67,7 @@ impl Partitions {
             return;
         }
         // Some more than need be, so that not every new producer costs a record.
-        for (partition, producers) in self.least_lately(most - most / 64, EVICT_AT_ONCE) {
+        for (partition, producers) in self.least_recently_used(most - most / 64, EVICT_AT_ONCE) {
             out.append(ProducersExpired { partition, producers });
         }
     }

@@ -1,7 +1,7 @@
-//! Compaction: reads what is due, asks the core of every batch and record whether it stays, writes what does into new
-//! runs.
+//! Compaction: reads the batches of partitions that are due, asks the core for each batch and record whether it stays,
+//! and writes those that stay into new runs.
 //!
-//! It changes nothing by itself. What it hands back is put to the core, which takes the new parts in if they still fit.
+//! It changes no state itself. The host submits its result to the core, which installs the new parts if they still fit.
 
 mod digest;
 mod sources;
@@ -23,16 +23,16 @@ use std::collections::BTreeSet;
 /// A batch may not hold more than this when decompressed, in bytes: none larger was ever taken.
 const MOST_RECORDS: usize = 128 << 20;
 
-/// Why a partition was left as it is.
+/// Why a partition was not compacted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// What was planned was freed meanwhile: the next plan knows better.
+    /// The planned data was freed meanwhile. The next plan will not have it.
     #[error("it was freed meanwhile")]
     Gone,
-    /// The medium failed: another time it may not.
+    /// The medium failed. Another attempt may succeed.
     #[error("{0}")]
     Reading(String),
-    /// It does not hold what it should.
+    /// The data is not what was appended.
     #[error("{0}")]
     Broken(String),
     /// One batch has more keys than there is memory for.
@@ -46,7 +46,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Whether it would be the same another time.
+    /// Whether another attempt would fail in the same way.
     fn is_lasting(&self) -> bool {
         matches!(self, Fault::Broken(_) | Fault::TooManyKeys(_))
     }
@@ -123,7 +123,7 @@ impl Maker<'_> {
             output.set_clean(&mut open, &mut install, (is_seen, Millis::NONE))?;
             let kept = match is_seen {
                 true => self.kept(&mut pass, &stored.batch, &facts)?,
-                // There was no memory for its keys: it waits for the next pass.
+                // There was no memory for its keys: the batch waits for the next pass.
                 false => Some((stored.batch.bytes().clone(), Millis::NONE)),
             };
             let Some((bytes, until)) = kept else { return Ok(true) };
@@ -138,14 +138,14 @@ impl Maker<'_> {
             open.until(until);
             Ok(true)
         });
-        // A part that was begun must be ended, whatever became of it: others follow in the run.
+        // A part that was begun must be ended even after a failure, because other parts follow in the run.
         output.end(&mut open, &mut install)?;
         written?;
         output.installs(install);
         Ok(())
     }
 
-    /// What stays of a batch, and when a later pass can take more out of it.
+    /// The rest of a batch, and when a later pass can remove more of it.
     fn kept(
         &self,
         pass: &mut Pass<'_>,
@@ -168,7 +168,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Shows the pass the keys of everything that is dirty. Returns the last offset up to which they fit.
+    /// Gives the keys of all dirty batches to the pass. Returns the last offset up to which they fit into memory.
     fn note(&self, pace: &mut Steps, pass: &mut Pass<'_>) -> Result<Offset, Fault> {
         let (dirty, to) = (self.one.dirty, self.one.to());
         let mut noted = None;

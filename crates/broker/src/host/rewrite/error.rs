@@ -9,7 +9,7 @@ pub(in crate::host) enum JobError {
     /// The broker stops.
     #[error("the broker stops")]
     Stopped,
-    /// The tail is so full that its rewriting cannot wait.
+    /// The tail is so full that rewriting it is more urgent.
     #[error("it gave way to the tail of the log")]
     GaveWay,
     /// The system gives no thread.

@@ -1,4 +1,4 @@
-//! One job: writes runs, off the machine's lock. Whatever goes wrong, nothing of it is left behind.
+//! One job: writes runs, without the lock of the state machine. If it fails, it removes the files that it has written.
 
 use super::error::JobError;
 use super::pace::Steps;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// What a job has written.
 #[derive(Debug, Default)]
 pub(in crate::host) struct JobResult {
-    /// What is to be installed.
+    /// The parts to be installed.
     pub(super) installs: Vec<Install>,
     /// Where the last part of each new run ends.
     pub(super) ends: RunEnds,
@@ -49,7 +49,7 @@ pub(super) struct OpenPart {
 }
 
 impl OpenPart {
-    /// A pass can take something more out of the part from this time on; -1 for never.
+    /// From this time on a pass can remove more from the part; -1 for never.
     pub(super) fn until(&mut self, time: Millis) {
         self.until = earliest(self.until, time);
     }

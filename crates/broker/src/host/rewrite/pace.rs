@@ -1,4 +1,4 @@
-//! How fast a job may go: it yields to the log, whose syncs producers wait for.
+//! The pace of a job: it yields to the log, because producers wait for the log's syncs.
 
 use super::error::JobError;
 use ottla_store::{IoBackoff, LogReader};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Bytes between two looks at the log.
+/// Bytes between two checks of the log.
 const STEP: u64 = 1 << 20;
 /// The longest pause.
 const LONGEST: Duration = Duration::from_millis(64);
@@ -28,7 +28,7 @@ pub(super) struct Steps {
     hurried: Arc<AtomicBool>,
     backoff: IoBackoff,
     bytes: u64,
-    /// The job ends when others are in a hurry.
+    /// The job ends when the tail is too full.
     pub(super) gives_way: bool,
 }
 
@@ -64,7 +64,7 @@ impl Pace {
 }
 
 impl Steps {
-    /// So many bytes were read or written; waits if the log suffers.
+    /// Notes that `bytes` were read or written. Pauses if the log's syncs have become slow.
     ///
     /// # Errors
     /// The broker stops, or the job gives way.

@@ -1,5 +1,6 @@
-//! Batches of the log go into runs. They lie there in the order in which they came, and are wanted by partition: as
-//! much of what is wanted next as fits into memory is gathered by going through the log, and then written in its order.
+//! Rewriting of the tail: batches of the log go into runs. The log has them in the order of arrival, a run by
+//! partition. So the job reads through the log, collects in memory as many of the next batches of the run as fit, and
+//! then writes them in the run's order.
 
 use super::error::JobError;
 use super::job::{BatchToWrite, Job, JobResult, OpenPart, Output};
@@ -9,13 +10,13 @@ use ottla_store::{BatchHead, PartCutter};
 use ottla_types::LogPosition;
 use ottla_types::record::{BatchPlace, StoredBatch};
 
-/// What is not wanted is read too if it is no longer than this: a seek costs more.
+/// A gap between two batches that is no longer than this is read too, because a seek costs more.
 const GAP: u64 = 256 << 10;
 
 /// A batch and the number of its range.
 type RangedBatch<'a> = (usize, &'a StoredBatch);
 
-/// Batches in the order in which they are wanted.
+/// Batches in the order of the run.
 #[derive(Default)]
 struct Window {
     memory: Vec<u8>,
@@ -112,7 +113,8 @@ impl Job {
             window.ends.push(at);
         }
         if window.memory.len() < at {
-            // The old one goes first, and the new one is no larger than it must be: together they would be a lot.
+            // The old buffer is dropped first, and the new one is no larger than needed: both at once would take too
+            // much memory.
             window.memory = Vec::new();
             window.memory = vec![0; at];
         }
@@ -141,7 +143,7 @@ impl Job {
 }
 
 impl Window {
-    /// The bytes of a batch; nothing for one that lies nowhere.
+    /// The bytes of a batch; none for a batch without bytes in the log (a marker).
     fn get(&self, index: usize) -> &[u8] {
         let end = self.ends.get(index).copied().unwrap_or(0);
         let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);

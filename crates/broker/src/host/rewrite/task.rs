@@ -12,7 +12,7 @@ pub(super) enum Task {
     Tail(TailPlan),
     /// Parts go into new runs.
     Merge(Vec<MergeRange>),
-    /// What these runs were written with is read.
+    /// The ends of these runs are read from their files.
     Survey(Vec<u64>),
     /// Partitions are compacted.
     Compact(Compaction),

@@ -1,4 +1,4 @@
-//! Keys as 128 bits.
+//! Keys of records as digests of 128 bits.
 
 use crate::Randomness;
 use crate::host::rewrite::error::JobError;

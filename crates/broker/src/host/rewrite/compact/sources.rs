@@ -18,7 +18,7 @@ const BYTES: u64 = 1 << 20;
 /// A batch that was read.
 pub(super) struct ReadBatch {
     pub(super) batch: Batch,
-    /// When it was appended, or one after it.
+    /// When it or a later batch was appended.
     pub(super) appended: Millis,
 }
 
@@ -40,8 +40,8 @@ impl<'a> Sources<'a> {
         part.unwrap_or(offset)
     }
 
-    /// Gives all batches of the parts and of the log that end at or after `from`, and at or before `to`, until told to
-    /// stop. Parts come whole.
+    /// Passes all batches of the parts and of the log that end between `from` and `to`, inclusive, to `give`, until it
+    /// returns false. Parts are read whole.
     pub(super) fn read(
         &self,
         from: Offset,

@@ -1,4 +1,4 @@
-//! What brings data: let in, muted, kept waiting or refused, by the room in the tail and on the disk.
+//! Admission of Produce requests: each is accepted, muted, queued or refused, by the room in the tail and on the disk.
 
 use super::machine::Machine;
 use super::rewrite::RewriteConditions;
@@ -13,9 +13,9 @@ use ottla_core::{Command, Input, Ticket};
 use ottla_store::SpaceLevel;
 use ottla_types::Millis;
 
-/// Bytes of a batch's record beside the batch, and of what its transaction may add: plenty.
+/// Bytes of a batch's record in addition to the batch, and of the records that its transaction may add, rounded up.
 const BESIDE_BATCH: u64 = 512;
-/// Bytes of a group of records beside them, plenty.
+/// Bytes of a group in addition to its records, rounded up.
 const BESIDE_GROUP: u64 = 8192;
 
 impl Machine {
@@ -109,7 +109,7 @@ fn brings(produce: &Produce) -> Tail {
     Tail { bytes: produce.batches.iter().map(size).sum(), batches: produce.batches.len() as u64 }
 }
 
-/// What it takes of the log at most: a record that does not fit into the rest of a segment leaves that empty.
+/// The most that it takes of the log: a record that does not fit into the rest of a segment leaves that rest empty.
 fn in_log(brings: Tail) -> Tail {
     let bytes = brings.bytes.saturating_mul(2).saturating_add(BESIDE_GROUP);
     Tail { bytes, ..brings }
