@@ -1,4 +1,4 @@
-//! All partitions, what of them waits to become durable, and which parts of the log they use.
+//! The table of all partitions, their records that wait to become durable, and the ranges of the log that they use.
 
 mod batch_size;
 mod command;

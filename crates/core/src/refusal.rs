@@ -25,7 +25,7 @@ pub struct Rejection<E> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the text of each says what its fields are")]
 pub enum Facts {
-    /// None that are worth saying.
+    /// No values.
     None,
     /// A producer's epoch.
     Epochs { producer_id: ProducerId, given: ProducerEpoch, current: ProducerEpoch },
@@ -33,7 +33,7 @@ pub enum Facts {
     Producers { given: ProducerId, current: ProducerId },
     /// The id was never initialised, or it expired.
     UnknownId,
-    /// Who came to own a transactional id, and with which epochs.
+    /// The owner of a transactional id, and its epochs.
     Owner { given: (ProducerId, ProducerEpoch), current: (ProducerId, ProducerEpoch), last: ProducerEpoch },
     /// An open transaction that was aborted.
     Aborted { producer_id: ProducerId, epoch: ProducerEpoch },

@@ -30,7 +30,7 @@ pub struct Shard {
     wall_offset: Millis,
 }
 
-/// A change of the wall clock that is taken for a correction, not for drift.
+/// A change of the wall clock of at least this much counts as a correction, not as drift.
 const CLOCK_STEP: Millis = Millis(60_000);
 
 impl Shard {
@@ -125,8 +125,8 @@ impl Shard {
     }
 
     /// The log refused a record of the last step; the host dropped all that came after it, replies too. What the step
-    /// expected to be applied is taken back, as by a restart. Returns who waits in vain: the host tells them that no
-    /// answer comes.
+    /// expected to be applied is taken back, as by a restart. Returns the tickets of requests that get no reply: the
+    /// host drops them.
     pub fn refused(&mut self) -> Vec<TicketId> {
         self.transactions.refused();
         self.groups.refused()

@@ -1,4 +1,4 @@
-//! Transactional ids: the table of all of them, by name and by the time at which something is due.
+//! The table of all transactional ids, by name and by the time of the next timeout or expiry.
 
 mod add_to_txn;
 mod command;
@@ -28,7 +28,7 @@ use producer_ids::ProducerIds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// What the markers of a transaction's end take from elsewhere.
+/// What the markers of a transaction's end need from other machines.
 #[derive(Clone, Copy)]
 pub(crate) struct MarkerContext<'a> {
     /// Gives the offset that a partition's next record takes, if the partition exists.

@@ -4,7 +4,7 @@
 //!               first member joins
 //!      Empty ───────────────────────────────► Preparing ◄──────────────────────────┐
 //!        ▲  ▲                                  │     ▲                             │
-//!        │  │ everybody left or was dropped    │     │ member joins with news,     │ member joins with news,
+//!        │  │ all members left or were dropped │     │ member joins with news,     │ member joins with news,
 //!        │  └──────────────────────────────────┤     │ leaves or expires;          │ leaves or expires;
 //!        │                                     │     │ a member never synced       │ the leader joins;
 //!        │                 all joined, or time │     │                             │ a member never synced
@@ -97,13 +97,13 @@ pub(super) struct Initial {
 /// The join phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JoinPhase {
-    /// Set if the group was empty before: then it is the clock that ends the phase, not the last member.
+    /// Set if the group was empty before: then a timer ends the phase, not the last member that joins.
     pub(super) initial: Option<Initial>,
     /// When the phase ends without those who have not joined.
     pub(super) until: Millis,
 }
 
-/// Who has not fetched its assignment.
+/// The sync phase: members fetch their assignments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SyncPhase {
     /// Members that have not sent SyncGroup.
@@ -119,13 +119,13 @@ pub(super) enum State {
     Empty,
     /// PreparingRebalance: members (re)join.
     Preparing(JoinPhase),
-    /// CompletingRebalance: everybody has its generation, the leader's assignment is awaited.
+    /// CompletingRebalance: all members have their generation, the leader's assignment is awaited.
     Completing(SyncPhase),
     /// Assigned.
     Stable(SyncPhase),
 }
 
-/// A group as it is right now, and what of it is in the log.
+/// The live state of a group, and its stored state.
 #[derive(Debug)]
 pub(crate) struct ClassicGroup {
     pub(super) id: String,
@@ -209,7 +209,7 @@ impl ClassicGroup {
         self.members.values().find(|member| member.facts.instance_id.as_deref() == Some(instance_id))
     }
 
-    /// Checks that a member is who it says (KIP-345): a static id decides first, then the member id.
+    /// Checks the identity of a member (KIP-345): a static id decides first, then the member id.
     pub(super) fn check_member(&self, member_id: &str, instance_id: Option<&str>) -> Result<(), MemberError> {
         if let Some(instance_id) = instance_id {
             let known = self.static_member(instance_id).ok_or(MemberError::Unknown)?;
@@ -220,7 +220,7 @@ impl ClassicGroup {
         if self.members.contains_key(member_id) { Ok(()) } else { Err(MemberError::Unknown) }
     }
 
-    /// The member believes in this generation; the group's is the current one.
+    /// Checks the generation of a request against that of the group.
     pub(super) fn generation(&self, given: i32) -> Facts {
         Facts::Generation { given, current: self.generation }
     }

@@ -1,4 +1,4 @@
-//! What groups can be asked, and what they answer.
+//! The commands for groups, their replies, and why they are refused.
 
 use crate::effect::Ticket;
 use crate::refusal::{Facts, Rejection, words};
@@ -17,7 +17,7 @@ pub struct JoinGroup {
     pub instance_id: Option<String>,
     /// The id the member gets if it has none: client id or static id, a dash, and a random part drawn by the host.
     pub proposed_id: String,
-    /// True if a member without an id has to come back with the proposed one (version 4 and up, KIP-394).
+    /// True if a member without an id has to join again with the proposed one (version 4 and up, KIP-394).
     pub require_known_member: bool,
     /// True if the client understands that a leader need not assign (version 9 and up, KIP-814).
     pub can_skip_assignment: bool,
@@ -35,7 +35,7 @@ pub struct JoinGroup {
     pub protocols: Vec<(String, Bytes)>,
 }
 
-/// Fetches a member's assignment; the leader brings everybody's (SyncGroup).
+/// Fetches a member's assignment; the leader sends those of all members (SyncGroup).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncGroup {
     /// Which member, in which generation.
@@ -165,7 +165,7 @@ pub enum JoinError {
     InvalidGroupId,
     /// The session timeout is out of the broker's bounds.
     InvalidSessionTimeout,
-    /// Come back with the member id in the answer (KIP-394).
+    /// The client must join again with the member id in the answer (KIP-394).
     MemberIdRequired,
     /// The group has as many members as it may have.
     GroupFull,
@@ -177,7 +177,7 @@ pub enum JoinError {
     FencedInstance,
     /// The same member sent a newer request.
     Superseded,
-    /// What the members of all groups say of themselves takes as much memory as it may.
+    /// The metadata of the members of all groups takes as much memory as it may.
     NoMemory,
 }
 
@@ -213,7 +213,7 @@ pub enum SyncError {
     NoMemory,
 }
 
-/// Why a heartbeat was not well.
+/// Why a heartbeat is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeartbeatError {
     /// The group id is empty.

@@ -1,4 +1,4 @@
-//! From an offset to what holds it: parts of runs first, then the batches that still lie in the log.
+//! The index of a partition, from offsets to batches: parts of runs first, then the batches that still lie in the log.
 //!
 //! ```text
 //!   log start                                                next offset
@@ -101,8 +101,8 @@ impl Index {
         self.range(installed).is_some() && in_order(installed)
     }
 
-    /// Replaces what a range holds, with parts that begin at or after `log_start` or hold it. Returns what the range
-    /// held; none, without any change, if that cannot be.
+    /// Replaces what a range holds with parts that begin at or after `log_start` or hold it. Returns what the range
+    /// held; none, without any change, if the parts do not fit.
     pub(super) fn install(&mut self, installed: &PartsInstalled, log_start: Offset) -> Option<ReleasedData> {
         let (parts, batches) = self.range(installed).filter(|_| in_order(installed))?;
         let kept = installed.parts.iter().filter(|part| part.last_offset >= log_start).copied();

@@ -63,7 +63,7 @@ impl ProducerLru {
     }
 }
 
-/// Whether nothing but the recognition of its last batches is lost with this: it never took part in a transaction.
+/// Whether only the recognition of its last batches is lost with it: it never took part in a transaction.
 fn is_dispensable(state: &ProducerState) -> bool {
     state.transaction_start.is_none() && state.coordinator_epoch < 0
 }

@@ -46,7 +46,7 @@ impl Partition {
         self.next_offset
     }
 
-    /// The end of what is durable, and so of what is shown to anybody.
+    /// The end of the durable records, which is the end for every reader.
     pub fn high_watermark(&self) -> Offset {
         self.high_watermark
     }

@@ -8,7 +8,7 @@ use ottla_types::record::{AbortedTransaction, RunPart, StoredBatch};
 use ottla_types::{Millis, Offset};
 use std::fmt::{self, Display};
 
-/// What a reader wants to see.
+/// The isolation level of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// Everything that is durable (T-203).
@@ -17,7 +17,7 @@ pub enum Isolation {
     Committed,
 }
 
-/// What a read gets.
+/// The plan of a read: the batches that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadPlan {
     /// Where the batches are, in offset order; the first one of all holds the asked offset, or follows it. Only the

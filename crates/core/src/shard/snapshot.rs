@@ -1,4 +1,4 @@
-//! A snapshot in pieces, taken while the log grows, and the way back.
+//! A snapshot in pieces, taken while the log grows, and how it is restored.
 //!
 //! ```text
 //!   the log     ──┬──── records ────┬── records ──┬──────────▶
@@ -7,7 +7,7 @@
 //!
 //! The state is a list of units in one order: the broker, topics, partitions, transactional ids, groups, offsets. A
 //! piece holds the units that come after those of the piece before, as they are when it is taken, and says how far it
-//! reached. On the way back each piece is restored at its place between the records of the log, and until all are
+//! reached. On restore each piece is applied at its place between the records of the log, and until all are
 //! there, records change only what was reached: a unit that is not there yet comes with its piece, with all that
 //! happened to it. So at every place the restored state is the live one of that time, cut off where the pieces ended. A
 //! record that changes a unit may look at units before it, never at later ones.

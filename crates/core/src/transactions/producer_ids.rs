@@ -36,7 +36,7 @@ impl ProducerIds {
         id
     }
 
-    /// What a decision to end a transaction takes from here: an id, if it needs one.
+    /// The source of a producer id for a decision to end a transaction, if it needs one.
     pub(super) fn end_context<'a>(
         &'a mut self,
         now: Millis,

@@ -1,4 +1,4 @@
-//! A transactional id: who owns it and how far its transaction is.
+//! A transactional id: its owner and the state of its transaction.
 //!
 //! ```text
 //!              init            add                commit, abort, fence, timeout
@@ -10,8 +10,8 @@
 //!      └── expiry ────┴──────────────────────── init, expiry ────────┘
 //! ```
 //!
-//! Ending is one record, so Kafka's Prepare states never exist (T-290), and no client meets "concurrent" but the one
-//! that calls InitProducerId over an open transaction (T-33).
+//! Ending is one record, so Kafka's Prepare states never exist (T-290), and no client receives CONCURRENT_TRANSACTIONS
+//! but the one that calls InitProducerId over an open transaction (T-33).
 
 use super::MarkerContext;
 use super::command::{EndError, EndTxn, InitError, TransactionCheck, TransactionClaim, TransactionError};
@@ -64,7 +64,7 @@ impl EndDecision {
     }
 }
 
-/// What a decision to end a transaction takes from elsewhere.
+/// What a decision to end a transaction needs from other machines.
 pub(super) struct EndContext<F> {
     pub(super) now: Millis,
     pub(super) coordinator_epoch: i32,

@@ -1,4 +1,4 @@
-//! Heartbeat, and the fencing of offset commits, which count as signs of life as well.
+//! Heartbeat, and the fencing of offset commits, which count as heartbeats as well.
 
 use super::{ClassicGroup, State};
 use crate::groups::command::{CommitFencing, HeartbeatError, MemberRef, refuse_commit};

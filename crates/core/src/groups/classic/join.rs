@@ -80,7 +80,7 @@ impl ClassicGroup {
         self.add(member_id, &ask, ticket, turn);
     }
 
-    /// A new member comes in.
+    /// Adds a new member.
     fn add(&mut self, member_id: String, ask: &JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         if let State::Preparing(JoinPhase { initial: Some(initial), .. }) = &mut self.state {
             initial.newcomer = true;
@@ -98,7 +98,7 @@ impl ClassicGroup {
         self.rebalance(turn);
     }
 
-    /// A member the group should know.
+    /// A client with a member id.
     fn rejoin(&mut self, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         if let Err(error) = self.check_member(&ask.member_id, ask.instance_id.as_deref()) {
             return turn.refuse_join(ticket, &ask.member_id, JoinError::from(error));
@@ -129,7 +129,7 @@ impl ClassicGroup {
         self.rebalance(turn);
     }
 
-    /// Takes over what a member says of itself; its request waits from now on.
+    /// Takes over the request of a known member, which waits from now on.
     fn update(&mut self, member_id: &str, ask: JoinGroup, ticket: Ticket<JoinGroupReply>, turn: &mut Turn) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         member.facts.protocols = ask.protocols;

@@ -1,4 +1,4 @@
-//! LeaveGroup: members go at once, instead of by silence.
+//! LeaveGroup: members leave at once, instead of by session timeout.
 
 use super::{ClassicGroup, State, Turn};
 use crate::groups::command::{LeavingMember, MemberError};

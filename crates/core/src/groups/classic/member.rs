@@ -1,4 +1,4 @@
-//! One member of a group: what it said when it joined, and what is known of it right now.
+//! One member of a group: what it sent when it joined, and its live state.
 
 use crate::effect::{Ticket, TicketId};
 use crate::groups::command::{JoinGroup, JoinGroupReply, SyncGroupReply};
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ottla_types::Millis;
 use ottla_types::record::ClassicMember;
 
-/// A member. What it said is durable once its generation is complete; tickets and times are not.
+/// A member. What it sent is durable once its generation is complete; tickets and times are not.
 #[derive(Debug)]
 pub(crate) struct Member {
     /// What a completed generation stores of it.
@@ -17,14 +17,14 @@ pub(crate) struct Member {
     pub(super) syncing: Option<Ticket<SyncGroupReply>>,
     /// True until its first generation is formed: it does not know its id yet and cannot send heartbeats.
     pub(super) is_new: bool,
-    /// When it is taken for dead; none while a request of it waits, and until the first event after a restart.
+    /// When its session expires; none while a request of it waits, and until the first event after a restart.
     pub(super) deadline: Option<Millis>,
 }
 
-/// Memory that a member takes beside what it says, about.
+/// Approximate memory of a member in addition to what it sends, in bytes.
 const BESIDE: usize = 512;
 
-/// Memory that a member takes with what it says.
+/// The memory of a member that sends this, in bytes.
 pub(in crate::groups) fn size(protocols: &[(String, Bytes)]) -> usize {
     BESIDE + protocols.iter().map(|(name, metadata)| name.len() + metadata.len()).sum::<usize>()
 }
@@ -80,12 +80,12 @@ impl Member {
         found.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
     }
 
-    /// The protocol it likes best among some.
+    /// The first of these protocols in its order of preference.
     pub(super) fn vote<'a>(&'a self, among: &[&str]) -> Option<&'a str> {
         self.facts.protocols.iter().map(|(name, _)| name.as_str()).find(|name| among.contains(name))
     }
 
-    /// A waiting request is a sign of life, except a newcomer's first: its client may be gone without a trace.
+    /// A waiting request counts as a heartbeat, except a newcomer's first: its client may be gone unnoticed.
     pub(super) fn waits(&self) -> bool {
         !self.is_new && (self.joining.is_some() || self.syncing.is_some())
     }

@@ -175,7 +175,8 @@ impl ClassicGroup {
         true
     }
 
-    /// Each member votes for the protocol it likes best among those all support; most votes win, then the first name.
+    /// Each member votes for the protocol that it prefers among those that all support. Most votes win, then the first
+    /// name.
     pub(super) fn choose_protocol(&self) -> Option<String> {
         let all_support = |name: &str| self.members.values().all(|member| member.supports(name));
         let first = self.members.values().next()?;

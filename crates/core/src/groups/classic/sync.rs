@@ -1,4 +1,4 @@
-//! SyncGroup: the leader brings the assignment, everybody takes theirs.
+//! SyncGroup: the leader sends the assignments, each member receives its own.
 
 use super::{ClassicGroup, State, Turn};
 use crate::effect::Ticket;
