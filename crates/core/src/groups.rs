@@ -91,8 +91,14 @@ impl Groups {
     }
 
     /// Judges a command. The replies to JoinGroup and SyncGroup may come from a later step.
-    pub(crate) fn step(&mut self, now: Millis, command: GroupCommand, catalog: &Catalog, out: &mut Effects) {
-        let mut turn = Turn { now, rules: self.rules, catalog, out };
+    pub(crate) fn step(
+        &mut self,
+        (now, wall): (Millis, Millis),
+        command: GroupCommand,
+        catalog: &Catalog,
+        out: &mut Effects,
+    ) {
+        let mut turn = Turn { now, wall, rules: self.rules, catalog, out };
         match command {
             GroupCommand::JoinGroup(command, ticket) => self.join(command, ticket, &mut turn),
             GroupCommand::SyncGroup(command, ticket) => self.sync(command, ticket, &mut turn),
@@ -211,12 +217,12 @@ impl Groups {
         self.groups.get(group_id).map(|Group::Classic(group)| group)
     }
 
-    pub(crate) fn tick(&mut self, now: Millis, catalog: &Catalog, out: &mut Effects) {
+    pub(crate) fn tick(&mut self, (now, wall): (Millis, Millis), catalog: &Catalog, out: &mut Effects) {
         self.start_sessions(now);
         let due = self.timers.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<String> = due.map(|(_, group_id)| group_id.clone()).collect();
         for group_id in due {
-            let mut turn = Turn { now, rules: self.rules, catalog, out };
+            let mut turn = Turn { now, wall, rules: self.rules, catalog, out };
             self.with_classic(&group_id, |group| group.expire(&mut turn));
         }
     }

@@ -66,6 +66,8 @@ pub(crate) struct Others<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) transactions: &'a Transactions,
     pub(crate) groups: &'a mut Groups,
+    /// Wall time, for the records of commits.
+    pub(crate) wall: Millis,
 }
 
 impl Offsets {

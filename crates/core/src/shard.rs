@@ -52,9 +52,10 @@ impl Shard {
     /// retention are of wall time.
     pub fn set_wall_offset(&mut self, now: Millis, offset: Millis) {
         if offset.since(self.wall_offset).0.saturating_abs() >= CLOCK_STEP.0 {
-            // Producers that wrote just before the correction may still resend: none expires for its age by the
-            // corrected clock.
+            // Producers that wrote just before the correction may still resend, and groups may still need the offsets
+            // that they committed: none expires for its age by the corrected clock.
             self.partitions.postpone_producers(now, self.catalog.settings().producer_id_expiration);
+            self.offsets.postpone(now, self.catalog.settings().offsets_retention);
         }
         self.wall_offset = offset;
     }
@@ -88,10 +89,11 @@ impl Shard {
                 let others = transactions::Others { markers, offsets_partitions };
                 self.transactions.step(now, command, others, out);
             }
-            Input::Groups(command) => self.groups.step(now, command, &self.catalog, out),
+            Input::Groups(command) => self.groups.step((now, self.wall(now)), command, &self.catalog, out),
             Input::Offsets(command) => {
+                let wall = self.wall(now);
                 let Shard { catalog, transactions, groups, .. } = self;
-                self.offsets.step(now, command, offsets::Others { catalog, transactions, groups }, out);
+                self.offsets.step(now, command, offsets::Others { catalog, transactions, groups, wall }, out);
             }
         }
     }
@@ -198,7 +200,7 @@ impl Shard {
         let wall = self.wall(now);
         self.transactions.tick(now, MarkerContext { next_offset, wall }, out);
         self.partitions.tick((now, wall), &self.catalog, out);
-        self.groups.tick(now, &self.catalog, out);
-        self.offsets.tick(now, (&self.catalog, &self.groups), out);
+        self.groups.tick((now, wall), &self.catalog, out);
+        self.offsets.tick((now, wall), (&self.catalog, &self.groups), out);
     }
 }

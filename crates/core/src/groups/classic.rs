@@ -55,7 +55,10 @@ pub(super) struct Rules {
 
 /// What an event needs next to the group: the time, the rules, the topics, and where its effects go.
 pub(super) struct Turn<'a> {
+    /// Steady time, for timers.
     pub(super) now: Millis,
+    /// Wall time, for records.
+    pub(super) wall: Millis,
     pub(super) rules: Rules,
     /// For kinds of groups whose assignor runs in the broker.
     #[expect(dead_code, reason = "classic groups assign partitions in their leader")]

@@ -8,16 +8,26 @@ use ottla_types::record::{ClassicGroupUpdated, GroupDeleted, OffsetsDeleted};
 use ottla_types::{Millis, TopicPartition};
 
 impl Offsets {
-    /// Looks for old offsets if it is time.
-    pub(crate) fn tick(&mut self, now: Millis, others: (&Catalog, &Groups), out: &mut Effects) {
+    /// Looks for old offsets if it is time. `wall` is the wall time at `now`: offsets are judged by it.
+    pub(crate) fn tick(
+        &mut self,
+        (now, wall): (Millis, Millis),
+        others: (&Catalog, &Groups),
+        out: &mut Effects,
+    ) {
         let (catalog, groups) = others;
         let interval = catalog.settings().offsets_retention_check_interval;
         match self.next_expiry {
             Some(at) if at > now => return,
-            Some(_) => groups.stored().for_each(|stored| self.expire_group(now, stored, others, out)),
+            Some(_) => groups.stored().for_each(|stored| self.expire_group(wall, stored, others, out)),
             None => {}
         }
         self.next_expiry = Some(now.after(interval));
+    }
+
+    /// No offset expires before this span is over.
+    pub(crate) fn postpone(&mut self, now: Millis, span: Millis) {
+        self.next_expiry = Some(now.after(span));
     }
 
     /// When old offsets have to be looked for; at once after start, to begin the interval.
@@ -28,7 +38,7 @@ impl Offsets {
 
     fn expire_group(
         &self,
-        now: Millis,
+        wall: Millis,
         stored: &ClassicGroupUpdated,
         others: (&Catalog, &Groups),
         out: &mut Effects,
@@ -36,7 +46,7 @@ impl Offsets {
         let Some(group) = others.1.classic(&stored.group_id).filter(|group| group.is_settled()) else {
             return;
         };
-        let (old, left) = self.old_offsets(now, stored, others);
+        let (old, left) = self.old_offsets(wall, stored, others);
         if left == 0 && group.is_idle() {
             let group_id = stored.group_id.clone();
             out.append(GroupDeleted { group_id });
@@ -51,7 +61,7 @@ impl Offsets {
     /// one.
     fn old_offsets(
         &self,
-        now: Millis,
+        wall: Millis,
         stored: &ClassicGroupUpdated,
         (catalog, groups): (&Catalog, &Groups),
     ) -> (Vec<TopicPartition>, usize) {
@@ -71,7 +81,7 @@ impl Offsets {
             let since = if by_commit { commit } else { stored.at };
             let topic = catalog.topic(partition.topic);
             let subscribed = topic.is_some_and(|topic| group.is_subscribed(&topic.name));
-            now.since(since) >= retention && !subscribed && !offsets.is_staged(*partition)
+            wall.since(since) >= retention && !subscribed && !offsets.is_staged(*partition)
         };
         let old = offsets.committed.iter().filter(|(partition, placed)| is_old(partition, placed.value.at));
         let old: Vec<TopicPartition> = old.map(|(partition, _)| *partition).collect();

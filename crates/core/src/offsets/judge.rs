@@ -96,7 +96,7 @@ fn commit_offsets(
     } else {
         Ok(())
     };
-    let (results, offsets) = judge_offsets(now, others.catalog, ask.topics, gate);
+    let (results, offsets) = judge_offsets(others.wall, others.catalog, ask.topics, gate);
     if !offsets.is_empty() {
         let group_id = ask.member.group_id;
         out.append(OffsetsCommitted { group_id, offsets });
@@ -112,7 +112,7 @@ fn stage_offsets(
 ) -> StageOffsetsReply {
     let topics = std::mem::take(&mut ask.topics);
     let gate = if any_exists(others.catalog, &topics) { admit_stage(now, &ask, others, out) } else { Ok(()) };
-    let (results, offsets) = judge_offsets(now, others.catalog, topics, gate);
+    let (results, offsets) = judge_offsets(others.wall, others.catalog, topics, gate);
     if !offsets.is_empty() {
         out.append(OffsetsStaged {
             group_id: ask.member.group_id,
@@ -158,7 +158,7 @@ fn any_exists(catalog: &Catalog, topics: &[TopicOffsets]) -> bool {
 /// Each offset by itself: a partition that does not exist, what is wrong with the whole request, a note that is too
 /// long.
 fn judge_offsets(
-    now: Millis,
+    wall: Millis,
     catalog: &Catalog,
     topics: Vec<TopicOffsets>,
     gate: Result<(), Refusal>,
@@ -169,7 +169,7 @@ fn judge_offsets(
         let judged = asked.offsets.into_iter().map(|new| {
             let at = judge_offset(catalog, topic, &new, gate)?;
             let NewOffset { offset, leader_epoch, metadata, .. } = new;
-            passed.push((at, CommittedOffset { offset, leader_epoch, metadata, at: now }));
+            passed.push((at, CommittedOffset { offset, leader_epoch, metadata, at: wall }));
             Ok(())
         });
         judged.collect()

@@ -6,7 +6,7 @@ use ottla_core::groups::{CommitFencing, GroupState, HeartbeatError, MemberRef};
 use ottla_core::offsets::{DeleteOffsetsError, OffsetDeleteError, OffsetError, OffsetLookup};
 use ottla_core::transactions::TransactionError;
 use ottla_types::record::{CatalogRecord, LogRecord, TopicDeleted};
-use ottla_types::{Offset, ProducerEpoch, ProducerId};
+use ottla_types::{Millis, Offset, ProducerEpoch, ProducerId};
 
 #[test]
 fn b_77_a_commit_keeps_offset_epoch_and_note() {
@@ -388,4 +388,43 @@ fn t_161_without_a_partition_that_exists_nothing_else_is_looked_at() {
     assert_eq!(world.commit_all(&me("ghost", 4), both), [Err(OffsetError::UnknownPartition), fenced]);
     // Not so where offsets are deleted: the group is looked at first.
     assert_eq!(world.delete_offsets(&[p(10)]), Err(DeleteOffsetsError::UnknownGroup));
+}
+
+/// The clock of a machine may be wrong at its start and right a moment later.
+#[test]
+fn t_190_offsets_expire_by_the_wall_clock_and_not_for_its_correction() {
+    const HOUR: i64 = 3_600_000;
+    const YEARS: i64 = 50 * 365 * 24 * HOUR;
+    let mut world = World::with(&[("offsets.retention.minutes", "60")]);
+    world.pass(1);
+    world.commit(&no_member(), p(0), 1).unwrap();
+    world.shard.set_wall_offset(world.now, Millis(YEARS));
+    world.pass(HOUR / 2);
+    world.commit(&no_member(), p(1), 1).unwrap();
+    world.pass(HOUR / 4);
+    assert_eq!(world.fetch(p(0)), Some(1), "not for the correction");
+    // After a restart the steady clock begins with the right time.
+    world.restart();
+    world.now = world.now.after(Millis(YEARS));
+    world.pass(HOUR / 2);
+    assert_eq!(world.fetch(p(1)), Some(1), "its commit has the right time");
+    world.pass(HOUR);
+    assert_eq!(world.fetch(p(1)), None);
+}
+
+#[test]
+fn t_190_a_group_empties_at_a_time_of_the_wall_clock() {
+    const HOUR: i64 = 3_600_000;
+    const YEARS: i64 = 50 * 365 * 24 * HOUR;
+    let mut world = World::with(&[("offsets.retention.minutes", "60")]);
+    world.shard.set_wall_offset(world.now, Millis(YEARS));
+    let generation = world.stable(&["a"]);
+    world.commit(&me("a", generation), p(0), 1).unwrap();
+    world.leave("a").unwrap();
+    world.restart();
+    world.now = world.now.after(Millis(YEARS));
+    world.pass(HOUR / 2);
+    assert_eq!(world.fetch(p(0)), Some(1));
+    world.pass(HOUR);
+    assert_eq!(world.fetch(p(0)), None);
 }

@@ -186,7 +186,7 @@ impl ClassicGroup {
     /// Nothing changes for the others: the new member id is stored and the member told its place. A client that can
     /// skip the assignment learns that it leads; an older one receives the old leader's id, so that it does not assign.
     fn keep_generation(&mut self, member_id: &str, leader_before: String, can_skip: bool, turn: &mut Turn) {
-        self.propose(self.to_record(turn.now), turn);
+        self.propose(self.to_record(turn.wall), turn);
         let mut joined = self.joined(member_id);
         if can_skip {
             joined.skip_assignment = self.is_leader(member_id);

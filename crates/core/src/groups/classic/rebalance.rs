@@ -114,7 +114,7 @@ impl ClassicGroup {
     fn complete_empty(&mut self, turn: &mut Turn) {
         let generation = next_generation(self.generation);
         let empty =
-            ClassicGroupUpdated { generation, protocol: None, leader: None, ..self.to_record(turn.now) };
+            ClassicGroupUpdated { generation, protocol: None, leader: None, ..self.to_record(turn.wall) };
         self.propose(empty, turn);
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 impl ClassicGroup {
     /// The live generation as a record.
-    pub(super) fn to_record(&self, now: Millis) -> ClassicGroupUpdated {
+    pub(super) fn to_record(&self, wall: Millis) -> ClassicGroupUpdated {
         ClassicGroupUpdated {
             group_id: self.id.clone(),
             generation: self.generation,
@@ -16,7 +16,7 @@ impl ClassicGroup {
             protocol: self.protocol.clone(),
             leader: self.leader.clone(),
             members: self.members.values().map(|member| member.facts.clone()).collect(),
-            at: now,
+            at: wall,
         }
     }
 

@@ -60,7 +60,7 @@ impl ClassicGroup {
     /// The generation is complete: its record holds the leader's assignments, and members that wait get theirs. Members
     /// that the leader left out get an empty assignment.
     fn stabilise(&mut self, assignments: Vec<(String, Bytes)>, turn: &mut Turn) {
-        let mut record = self.to_record(turn.now);
+        let mut record = self.to_record(turn.wall);
         let mut assignments: BTreeMap<String, Bytes> = assignments.into_iter().collect();
         for facts in &mut record.members {
             facts.assignment = assignments.remove(&facts.member_id).unwrap_or_default();
