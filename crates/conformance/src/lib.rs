@@ -7,6 +7,7 @@
 //! - [`peer`]: connections to a broker; [`player`] plays scripts on it and gives the exchanges.
 //! - [`normal`]: names for what may differ between two brokers: ids, times, addresses.
 //! - [`compare`]: answers held against each other; [`differences`]: the list of what may be unlike, and its page.
+//! - [`parting`]: the differences that only random histories show.
 //! - [`transcript`]: the exchanges with a broker, kept as lines of JSON.
 
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod compare;
 pub mod differences;
 pub mod mutate;
 pub mod normal;
+pub mod parting;
 pub mod peer;
 pub mod player;
 pub mod random;

@@ -73,6 +73,8 @@ pub struct Player<'a> {
     restart: Box<Restart<'a>>,
     /// Where the times of records count from.
     time: i64,
+    /// A transaction of the script did not end in time.
+    hangs: bool,
 }
 
 /// One playing of a script.
@@ -109,7 +111,7 @@ impl<'a> Player<'a> {
     ) -> Player<'a> {
         // A whole hour some hours ago, so that no time of a record looks like now.
         let time = (clock() / 3_600_000 - 4) * 3_600_000;
-        Player { peer, manners, rules, served, restart: Box::new(|| Ok(None)), time }
+        Player { peer, manners, rules, served, restart: Box::new(|| Ok(None)), time, hangs: false }
     }
 
     /// Says how the broker is restarted.
@@ -129,8 +131,20 @@ impl<'a> Player<'a> {
         let mut out = Vec::new();
         for version in rounds {
             out.append(&mut self.round(script, version)?);
+            if self.hangs {
+                return Err(format!("{}: a transaction does not end", script.name));
+            }
         }
         Ok(out)
+    }
+
+    /// Plays a random history. If a transaction does not end, the exchanges before that, and true.
+    ///
+    /// # Errors
+    /// As for [`Player::play`].
+    pub fn play_history(&mut self, history: &Script) -> Result<(Vec<Exchange>, bool), String> {
+        let exchanges = self.round(history, -1)?;
+        Ok((exchanges, std::mem::take(&mut self.hangs)))
     }
 
     fn round(&mut self, script: &Script, version: i16) -> Result<Vec<Exchange>, String> {
@@ -156,6 +170,9 @@ impl<'a> Player<'a> {
             let applies = step.condition.is_none_or(|bound| (bound.min..=bound.max).contains(&version));
             if applies {
                 round.step(step).map_err(|e| format!("{prefix}, line {}: {e}", step.line))?;
+            }
+            if round.player.hangs {
+                break;
             }
         }
         let out = round.out;
@@ -413,7 +430,8 @@ impl Round<'_, '_> {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Err("a transaction does not end".to_owned())
+        self.player.hangs = true;
+        Ok(())
     }
 }
 
