@@ -1,9 +1,9 @@
-//! What must not be, by name.
+//! The anomalies, by name.
 
 use crate::history::{Key, OpId, Value};
 use std::fmt;
 
-/// A way to break a promise.
+/// A kind of anomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// One offset of a key holds two values.
@@ -56,14 +56,14 @@ pub enum Class {
     StableAboveHigh,
     /// At the end of all a last stable offset is still below the high watermark: a transaction hangs.
     HangingTransaction,
-    /// A client that did nothing wrong got an answer that says it did.
+    /// A client without a fault received an error that accuses it of one.
     ImpossibleAnswer,
     /// The history itself is wrong: a value was written twice.
     WrittenTwice,
 }
 
 impl Class {
-    /// The name under which it is spoken of.
+    /// The name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Class::InconsistentOffsets => "inconsistent-offsets",
@@ -103,18 +103,18 @@ impl fmt::Display for Class {
     }
 }
 
-/// A promise that was broken, with those who can bear witness.
+/// An anomaly, with the operations and values that show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which promise.
+    /// The kind.
     pub class: Class,
-    /// The same in words.
+    /// A description.
     pub text: String,
-    /// The operations it is about.
+    /// The operations that show it.
     pub ops: Vec<OpId>,
-    /// The values it is about.
+    /// The values that show it.
     pub values: Vec<Value>,
-    /// The places it is about.
+    /// The positions that show it.
     pub places: Vec<(Key, i64)>,
 }
 

@@ -42,7 +42,7 @@ pub enum LineError {
     NotBegun {
         /// Counted from 1.
         line: usize,
-        /// Whose line it is.
+        /// The process of the line.
         process: String,
         /// The operation's number.
         op: u64,

@@ -1,21 +1,21 @@
-//! A history seen from the side of the broker: each key's log, who wrote and who read each value, and what became of
+//! A history as the broker's log: the log of each key, the writer and the readers of each value, and the outcome of
 //! each operation.
 
 use crate::history::{Action, Ending, History, Key, Kind, Op, OpId, Outcome, Process, Value, Write};
 use std::collections::BTreeMap;
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
-    /// It surely has no effect.
+    /// It certainly has no effect.
     Aborted,
     /// Unknown.
     Unknown,
-    /// It surely has its effect: it was said, or one of its writes was read.
+    /// It certainly has its effect: it was acknowledged, or one of its writes was read.
     Committed,
 }
 
-/// A value at its place, and an operation that knows it.
+/// A value at its offset, and an operation that observed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) key: Key,
@@ -35,7 +35,7 @@ pub(crate) struct Step {
 /// The history, indexed.
 pub(crate) struct View<'a> {
     pub(crate) history: &'a History,
-    /// Every place anybody knows of, once for each (key, offset, value), sorted.
+    /// Every observed (key, offset, value), once, sorted.
     pub(crate) places: Vec<Place>,
     /// Every read of what is committed, in the order of the history.
     pub(crate) reads: Vec<Place>,
@@ -75,7 +75,7 @@ impl<'a> View<'a> {
         view
     }
 
-    /// Who wrote a value, and how.
+    /// The writer of a value, and its outcome.
     pub(crate) fn writer(&self, value: Value) -> Option<(OpId, Write)> {
         self.writers[value.0 as usize]
     }
@@ -108,7 +108,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a value must be there for good.
+    /// Whether a value must be permanently in the log.
     pub(crate) fn must_exist(&self, value: Value) -> bool {
         match self.writer(value) {
             Some((op, _)) => match self.fate(op) {
@@ -226,7 +226,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What an operation's own client says became of it.
+/// The outcome of an operation as its own client reports it.
 fn declared(op: &Op) -> Fate {
     match (op.outcome, op.kind, op.ending) {
         (Outcome::Fail, ..) | (Outcome::Ok, Kind::Txn, Some(Ending::Abort)) => Fate::Aborted,

@@ -1,8 +1,8 @@
-//! A broken promise found by the judge of a whole application, with its class as text.
+//! An anomaly found by the judge of a whole application, with its kind as text.
 
 use std::fmt;
 
-/// A broken promise.
+/// An anomaly.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Name of the kind of violation, such as `duplicate`.

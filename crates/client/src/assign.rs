@@ -1,14 +1,14 @@
-//! Who gets which partitions of a group: decided by the member that leads it.
+//! The assignors of a classic group, which run in its leader.
 
 use std::collections::BTreeMap;
 
-/// How partitions are dealt to the members.
+/// How partitions are assigned to the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Per topic, neighbouring partitions stay together.
+    /// Range: of each topic a member gets consecutive partitions.
     #[default]
     Range,
-    /// All partitions one by one in turn.
+    /// Round robin: the members get the partitions of all topics in turn.
     RoundRobin,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Subscriber {
 /// Partitions by topic.
 pub(crate) type Share = BTreeMap<String, Vec<i32>>;
 
-/// Deals every partition of the subscribed topics to exactly one of the topic's subscribers, by member id.
+/// Assigns every partition of the subscribed topics to exactly one of the topic's subscribers, by member id.
 pub(crate) fn assign(
     strategy: Strategy,
     members: &[Subscriber],
@@ -65,8 +65,8 @@ pub(crate) fn assign(
     shares
 }
 
-/// Whose a partition is when `takers` share `count` of them in runs, the first ones getting one more where it is
-/// uneven.
+/// The owner of a partition when `takers` members share `count` partitions in consecutive ranges. If they do not divide
+/// evenly, the first members get one more.
 fn range_place(partition: i32, count: i32, takers: usize) -> usize {
     let (partition, count) = (partition as usize, count as usize);
     let (each, more) = (count / takers, count % takers);

@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep};
 const ANY_VERSION: Versions = Versions::new(0, i16::MAX);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Attempts before an unknown topic counts as missing: a broker may not know a topic yet that was just created.
+/// Attempts before an unknown topic counts as missing, because a broker may not know a topic yet that was just created.
 const UNKNOWN_TOPIC_ATTEMPTS: u32 = 6;
 
-/// How a client behaves.
+/// The options of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Client id, which appears in the broker's logs and in descriptions of groups.
@@ -87,13 +87,13 @@ impl Client {
         }))
     }
 
-    /// How this client behaves.
+    /// The options of this client.
     pub fn options(&self) -> &Options {
         &self.0.options
     }
 
-    /// Sends one request in the newest common version and waits for its answer. Nothing is retried, and error codes
-    /// inside the answer are the caller's to read.
+    /// Sends one request in the newest common version and waits for its answer. Nothing is retried, and the caller must
+    /// check the error codes inside the answer.
     pub async fn call<R: Request>(&self, node: Node, request: R) -> Result<R::Response, ClientError> {
         self.call_within(node, request, ANY_VERSION).await
     }
@@ -108,7 +108,7 @@ impl Client {
         self.call_patiently(node, request, versions, Duration::ZERO).await
     }
 
-    /// As [`Client::call_within`], for requests that the broker may hold back for up to `held`.
+    /// As [`Client::call_within`], for requests whose answer the broker may delay for up to `held`.
     pub(crate) async fn call_patiently<R: Request>(
         &self,
         node: Node,

@@ -1,4 +1,4 @@
-//! Reading partitions from given offsets on. Group membership is built on top, in `group`.
+//! Reading partitions from given offsets. Group membership is built on top, in `group`.
 
 use crate::aborted::AbortedFilter;
 use crate::client::{Client, millis};
@@ -19,12 +19,12 @@ const ANSWER_BYTES: i32 = 16 << 20;
 /// The most of one partition in one answer, in bytes.
 const PARTITION_BYTES: i32 = 1 << 20;
 
-/// What a reader is shown.
+/// The isolation level of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Everything, also what is open or aborted.
+    /// read_uncommitted: all records.
     ReadUncommitted = 0,
-    /// Only what is not, or no longer, part of an undecided or aborted transaction.
+    /// read_committed: no records of open or aborted transactions.
     #[default]
     ReadCommitted = 1,
 }
@@ -43,23 +43,23 @@ struct Place {
     partition: i32,
     /// The next offset to read.
     next: i64,
-    /// Where the readable part ended at the last look, for this isolation.
+    /// The end of the readable records at the last Fetch, for this isolation level.
     end: Option<i64>,
 }
 
 impl Consumer {
-    /// A reader of nothing yet. It opens connections of its own, because the broker holds its requests.
+    /// A reader without partitions. It opens connections of its own, because its requests wait at the broker.
     pub fn new(client: &Client, isolation: Isolation) -> Consumer {
         Consumer { client: client.apart(), isolation, places: VecDeque::new() }
     }
 
-    /// Reads a partition from `offset` on, in addition to what is read already.
+    /// Adds a partition, to be read from `offset` on.
     pub fn assign(&mut self, topic: &str, partition: i32, offset: i64) {
         self.places.retain(|place| &*place.topic != topic || place.partition != partition);
         self.places.push_back(Place { topic: topic.into(), partition, next: offset, end: None });
     }
 
-    /// Reads nothing any more.
+    /// Removes all partitions.
     pub fn unassign(&mut self) {
         self.places.clear();
     }
@@ -71,13 +71,13 @@ impl Consumer {
         positions
     }
 
-    /// True once every partition has been read to where it ended at the last look.
+    /// True once every partition has been read to its end as of the last Fetch.
     pub fn at_end(&self) -> bool {
         self.places.iter().all(|place| place.end.is_some_and(|end| place.next >= end))
     }
 
-    /// Waits at most `wait` for records and returns what has come, in offset order within each partition. Nothing may
-    /// have come, also because all of it was aborted.
+    /// Waits at most `wait` for records and returns them, in offset order within each partition. There may be none,
+    /// also because all of them were aborted.
     pub async fn poll(&mut self, wait: Duration) -> Result<Vec<ConsumedRecord>, ClientError> {
         if self.places.is_empty() {
             tokio::time::sleep(wait).await;
@@ -94,12 +94,13 @@ impl Consumer {
                 place.take(&partition, self.isolation, &mut records)?;
             }
         }
-        // What stands first gets most of the answer: take turns.
+        // The first partition gets most of the response, so the order changes with each Fetch.
         self.places.rotate_left(1);
         Ok(records)
     }
 
-    /// One fetch from every leader concerned; the answers by topic name, none of them an error.
+    /// One Fetch to every leader of the partitions. Returns the answers by topic name; an error in one is returned
+    /// instead.
     async fn fetch(&self, wait: Duration) -> Result<Vec<(String, PartitionData)>, ClientError> {
         let mut topics: Vec<Topic> = Vec::new();
         let mut by_leader: Vec<(Node, FetchRequest)> = Vec::new();
@@ -192,7 +193,7 @@ fn add(request: &mut FetchRequest, topic: &Topic, place: &Place) {
 }
 
 impl Place {
-    /// Takes the records of one answer and moves on.
+    /// Takes the records of one answer and advances the position.
     fn take(
         &mut self,
         answer: &PartitionData,

@@ -1,4 +1,4 @@
-//! Reading as a member of a classic consumer group: joined, dealt partitions, heartbeats, committed offsets.
+//! Reading as a member of a classic consumer group: join, assignment, heartbeats, committed offsets.
 //!
 //! ```text
 //!            JoinGroup, SyncGroup, OffsetFetch
@@ -6,7 +6,7 @@
 //!      ▲                                         │
 //!      └─ heartbeat or commit says: rebalance ───┘
 //! ```
-//! Heartbeats go out from `poll`; a member that does not poll for a session timeout loses its place, as it should.
+//! `poll` sends the heartbeats. A member that does not poll for a session timeout is removed from the group.
 
 use crate::assign::{Share, Strategy, Subscriber, assign};
 use crate::client::{Client, millis};
@@ -32,20 +32,20 @@ use tokio::time::Instant;
 
 const PROTOCOL_TYPE: &str = "consumer";
 
-/// How a member behaves.
+/// The options of a member.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
     /// Name of the group.
     pub group_id: String,
     /// Topics to share with the other members.
     pub topics: Vec<String>,
-    /// How to deal partitions if this member leads.
+    /// The assignor, if this member leads.
     pub strategy: Strategy,
-    /// Where to start in a partition without a committed offset.
+    /// The position to start from in a partition without a committed offset.
     pub start: Start,
-    /// What to be shown.
+    /// The isolation level.
     pub isolation: Isolation,
-    /// Without a heartbeat for so long the member is out.
+    /// The session timeout: without a heartbeat for this long the member is removed.
     pub session_timeout: Duration,
 }
 
@@ -65,7 +65,7 @@ impl GroupOptions {
 
 /// A member of a group.
 pub struct GroupConsumer {
-    /// Apart from the consumer's, so that a held fetch does not hold up a heartbeat.
+    /// A connection apart from the consumer's, so that a Fetch that waits does not delay a heartbeat.
     client: Client,
     consumer: Consumer,
     options: GroupOptions,
@@ -76,7 +76,7 @@ pub struct GroupConsumer {
 }
 
 impl GroupConsumer {
-    /// A member to be; it joins at the first poll. It opens connections of its own.
+    /// A member that joins at the first poll. It opens connections of its own.
     pub fn new(client: &Client, options: GroupOptions) -> GroupConsumer {
         GroupConsumer {
             client: client.apart(),
@@ -89,24 +89,24 @@ impl GroupConsumer {
         }
     }
 
-    /// Who the member is just now, for offsets in a transaction.
+    /// The current identity of the member, for offsets in a transaction.
     pub fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// The next offset of every partition it was dealt.
+    /// The next offset of every assigned partition.
     pub fn positions(&self) -> Vec<GroupOffset> {
         self.consumer.positions()
     }
 
-    /// True once every partition it was dealt has been read to where it ended at the last look.
+    /// True once every assigned partition has been read to its end as of the last Fetch.
     pub fn at_end(&self) -> bool {
         self.joined && self.consumer.at_end()
     }
 
-    /// Joins if need be, says that it is alive if that is due, and waits at most `wait` for records.
+    /// Joins if necessary, sends a heartbeat if one is due, and waits at most `wait` for records.
     ///
-    /// Commit what was handled before polling again: the next poll may give partitions away.
+    /// Commit the processed records before the next poll, which may revoke partitions.
     pub async fn poll(&mut self, wait: Duration) -> Result<Vec<ConsumedRecord>, ClientError> {
         let pulse = self.options.session_timeout / 10;
         if self.joined && self.last_heartbeat.elapsed() >= pulse {
@@ -118,14 +118,14 @@ impl GroupConsumer {
         self.consumer.poll(wait.min(pulse)).await
     }
 
-    /// Commits the positions. False if the group is rebalancing and did not take them: the same records will come
-    /// again.
+    /// Commits the positions. False if the group is rebalancing and did not accept them: the same records will be
+    /// delivered again.
     pub async fn commit(&mut self) -> Result<bool, ClientError> {
         let positions = self.consumer.positions();
         self.commit_at(&positions).await
     }
 
-    /// As [`GroupConsumer::commit`], with offsets of the caller's choosing.
+    /// As [`GroupConsumer::commit`], with offsets that the caller gives.
     pub async fn commit_at(&mut self, offsets: &[GroupOffset]) -> Result<bool, ClientError> {
         let changed: Vec<GroupOffset> =
             offsets.iter().filter(|offset| !self.committed.contains(offset)).cloned().collect();
@@ -146,7 +146,7 @@ impl GroupConsumer {
         }
     }
 
-    /// Leaves, so that the others need not wait for the session to time out.
+    /// Leaves, so that the other members need not wait for the session to time out.
     pub async fn leave(mut self) -> Result<(), ClientError> {
         if !self.joined {
             return Ok(());
@@ -204,7 +204,7 @@ impl GroupConsumer {
         check(answer.error_code, "Heartbeat", || self.about())
     }
 
-    /// Joins until a generation with this member stands, then takes up its partitions.
+    /// Joins until a generation with this member is complete, then starts to read its partitions.
     async fn join(&mut self) -> Result<(), ClientError> {
         let started = Instant::now();
         loop {
@@ -228,7 +228,7 @@ impl GroupConsumer {
         }
     }
 
-    /// One JoinGroup and one SyncGroup; the partitions dealt to this member.
+    /// One JoinGroup and one SyncGroup. Returns the partitions assigned to this member.
     async fn join_once(&mut self) -> Result<Share, ClientError> {
         let client = self.client.clone();
         let node = client.coordinator(Coordinator::Group, &self.options.group_id).await?;
@@ -282,7 +282,7 @@ impl GroupConsumer {
         })
     }
 
-    /// As the leader: deals the partitions of all topics that any member wants.
+    /// As the leader: assigns the partitions of all topics that any member subscribes to.
     async fn deal(&self, joined: &JoinGroupResponse) -> Result<Vec<SyncGroupRequestAssignment>, ClientError> {
         let mut members = Vec::new();
         for member in &joined.members {
@@ -303,7 +303,7 @@ impl GroupConsumer {
         shares.into_iter().map(|(member_id, share)| write_assignment(member_id, share)).collect()
     }
 
-    /// Reads on where the group has committed, or else where the options say.
+    /// Starts to read at the committed offsets, or else where the options say.
     async fn take_up(&mut self, share: Share) -> Result<(), ClientError> {
         let client = self.client.clone();
         self.consumer.unassign();

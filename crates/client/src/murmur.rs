@@ -1,4 +1,4 @@
-//! Which partition a key goes to: the hash that Kafka's own producers use, so that equal keys meet.
+//! The partition of a key: the hash of Kafka's own producers, so that all clients agree on it.
 
 /// The partition for `key` among `partitions` (at least 1).
 pub(crate) fn partition_of(key: &[u8], partitions: i32) -> i32 {

@@ -1,4 +1,4 @@
-//! Offsets: where partitions begin and end, and what groups have committed.
+//! Offsets of partitions (ListOffsets), and committed offsets of groups.
 
 use crate::client::{Client, millis};
 use crate::cluster::{Coordinator, Node};
@@ -13,12 +13,12 @@ use ottla_wire::{ErrorCode, Versions};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A place in a partition, described.
+/// A position in a partition, as a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// The first record there is.
     Earliest,
-    /// Behind the last record that may be shown.
+    /// Behind the last record that the isolation level lets a reader see.
     Latest,
     /// The first record of this time or later, in milliseconds since the Unix epoch.
     Time(i64),
@@ -34,21 +34,21 @@ impl Start {
     }
 }
 
-/// A place in a partition, found.
+/// A position in a partition, as the broker answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetAndTimestamp {
     /// The offset; -1 if no record is that late.
     pub offset: i64,
-    /// Timestamp of the record there, -1 if not looked at.
+    /// Timestamp of the record there, -1 if the query does not need it.
     pub timestamp: i64,
 }
 
-/// What a group has committed for a partition.
+/// The committed offset of a group for a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedOffset {
-    /// Where it continues.
+    /// The offset to continue from.
     pub offset: GroupOffset,
-    /// The note that was committed with it.
+    /// The metadata that was committed with it.
     pub metadata: String,
 }
 

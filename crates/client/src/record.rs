@@ -1,4 +1,4 @@
-//! Records as people see them, and as batches carry them.
+//! Records for callers of the client, and the batches that carry them.
 
 use crate::aborted::{AbortedFilter, BatchFacts};
 use crate::error::ClientError;
@@ -20,7 +20,7 @@ pub struct Record {
     pub key: Option<Bytes>,
     /// The value; none marks a key as deleted in a compacted topic.
     pub value: Option<Bytes>,
-    /// Names and values, in order; a name may occur again.
+    /// Names and values, in order; a name may occur more than once.
     pub headers: Vec<Header>,
     /// Milliseconds since the Unix epoch; none takes the time of sending.
     pub timestamp: Option<i64>,
@@ -57,7 +57,7 @@ impl Record {
     }
 }
 
-/// What stands in front of a batch's records.
+/// The producer's fields in the header of a batch.
 pub(crate) struct BatchHead {
     pub(crate) producer_id: ProducerId,
     pub(crate) producer_epoch: ProducerEpoch,
@@ -91,11 +91,11 @@ pub(crate) fn encode_batch(head: &BatchHead, records: &[Record]) -> Result<Bytes
     })
 }
 
-/// The batches of one partition's answer, read.
+/// The decoded batches of one partition in a Fetch response.
 pub(crate) struct DecodedBatches {
     /// The records to be delivered.
     pub(crate) records: Vec<ConsumedRecord>,
-    /// The last offset that was looked at, delivered or not.
+    /// The last offset of the batches, delivered or not.
     pub(crate) last_offset: Option<i64>,
 }
 

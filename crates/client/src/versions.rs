@@ -1,4 +1,4 @@
-//! Which version of each API to use: the newest of the schema that this client implements and the broker offers.
+//! The version of each API: the newest that both this client and the broker support.
 
 use crate::error::ClientError;
 use ottla_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};

@@ -1,4 +1,4 @@
-//! What all readers of a key's log must agree on: one value at an offset, one offset for a value.
+//! The agreement of all readers of a key's log: one value at an offset, one offset for a value.
 
 use super::Findings;
 use crate::finding::{Class, Finding};

@@ -1,4 +1,4 @@
-//! Values that must be there and are not.
+//! Values that must be in the log and are missing.
 
 use super::Findings;
 use crate::finding::{Class, Finding};

@@ -1,4 +1,4 @@
-//! Values that must not be read, and answers that must not be given.
+//! Values that must not be read, and error codes that must not be sent.
 
 use super::Findings;
 use crate::finding::{Class, Finding};
@@ -76,7 +76,7 @@ pub(super) fn written_twice(view: &View<'_>) -> Vec<Finding> {
     findings.found
 }
 
-/// A client that did nothing wrong got an answer that says it did.
+/// A client without a fault received an error that accuses it of one.
 pub(super) fn impossible_answer(view: &View<'_>) -> Vec<Finding> {
     let mut findings = Findings::new(Class::ImpossibleAnswer, view);
     for (id, op) in view.history.ops() {
