@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 }
 
 fn program() -> PathBuf {
-    process::root().join("target/release/examples/count")
+    process::built("release/examples/count")
 }
 
 /// The cases, and how often each can be done.

@@ -15,7 +15,7 @@ pub(crate) fn run() -> Result<(), String> {
     let folder = root.join("e2e/pages");
     process::run(&folder, &["npm", "ci", "--silent", "--no-audit", "--no-fund"])?;
     process::run(&root, &["cargo", "build", "--release", "--quiet", "-p", "ottla"])?;
-    let ottla = root.join("target/release/ottla");
+    let ottla = process::built("release/ottla");
     let site = root.join("target/site");
     process::run(&root, &[ottla.as_os_str(), "site".as_ref(), site.as_os_str()])?;
     let (kafka, http) = (process::local(process::free_port()?), process::local(process::free_port()?));

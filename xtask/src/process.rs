@@ -17,6 +17,11 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
+/// A file that cargo builds, such as `release/ottla`, in the target folder that cargo uses.
+pub(crate) fn built(path: &str) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join(path)
+}
+
 /// A port of 127.0.0.1.
 pub(crate) fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()

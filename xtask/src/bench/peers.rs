@@ -77,7 +77,7 @@ pub(super) fn build_kfake() -> Result<(), String> {
 }
 
 fn ottla_binary() -> PathBuf {
-    process::root().join("target/release/ottla")
+    process::built("release/ottla")
 }
 
 pub(super) fn kfake_binary() -> PathBuf {
@@ -107,7 +107,7 @@ pub(super) fn fresh(name: &str) -> Result<PathBuf, String> {
 
 /// The program with the raw client and the null broker.
 pub(super) fn raw_binary() -> PathBuf {
-    process::root().join("target/release/ottla-bench")
+    process::built("release/ottla-bench")
 }
 
 /// What keeps a broker running until it is dropped.

@@ -61,7 +61,7 @@ impl Ottla {
     pub(super) fn start() -> Result<Ottla, String> {
         let root = process::root();
         process::run(&root, &["cargo", "build", "--quiet", "-p", "ottla"])?;
-        let binary = root.join("target/debug/ottla");
+        let binary = process::built("debug/ottla");
         let (folder, port) = (root.join("target/e2e/conformance"), process::free_port()?);
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(|e| format!("cannot empty {}: {e}", folder.display()))?;

@@ -100,7 +100,7 @@ pub(crate) fn settings() -> Vec<(String, String)> {
 pub(crate) fn build_ottla() -> Result<PathBuf, String> {
     let root = process::root();
     process::run(&root, &["cargo", "build", "--release", "-p", "ottla"])?;
-    Ok(root.join("target/release/ottla"))
+    Ok(process::built("release/ottla"))
 }
 
 /// The command of `ottla serve`, with what it prints appended to the log.

@@ -24,7 +24,7 @@ impl Tap {
         let create =
             |path: &PathBuf| File::create(path).map_err(|e| format!("cannot write {}: {e}", path.display()));
         let address = process::local(process::free_port()?);
-        let mut command = Command::new(process::root().join("target/release/ottla"));
+        let mut command = Command::new(process::built("release/ottla"));
         command.args(["tap", "--json", "--bytes", "--listen", &address.to_string()]);
         command.args(["--to", &broker.to_string()]);
         command.stdin(Stdio::null()).stdout(create(&frames)?).stderr(create(&log)?);
