@@ -17,7 +17,7 @@ use crate::error::OpenError;
 use crate::medium::Medium;
 use crate::names::{IDENTITY, Listing, run_name, segment_name, snapshot_name, temporary};
 use crate::read_ahead::ReadAhead;
-use crate::recovery::{RecoveryReport, ReplayItem, list, look, read_identity, replay_past};
+use crate::recovery::{RecoveryReport, ReplayItem, dry_run, list, read_identity, replay_past_damage};
 use crate::runs::{PartBatch, RunError, RunFiles, Runs, salvage_part};
 use crate::segments::SegmentFiles;
 use ottla_layout::{BLOCK, Geometry, Identity, SegmentHeader};
@@ -120,7 +120,7 @@ impl Folder {
     /// Those with which a start would refuse.
     pub fn start(&self, replay: &mut dyn FnMut(ReplayItem)) -> Result<RecoveryReport, OpenError> {
         identity(self.medium.as_ref(), &self.listing)?;
-        look(Arc::clone(&self.medium), self.identity(), &self.listing, replay)
+        dry_run(Arc::clone(&self.medium), self.identity(), &self.listing, replay)
     }
 
     /// Gives back what can be read of the log: as [`Folder::start`] does, but past what is damaged.
@@ -128,7 +128,7 @@ impl Folder {
     /// # Errors
     /// The medium fails.
     pub fn replay(&self, see: &mut dyn FnMut(SalvageItem)) -> Result<(), OpenError> {
-        replay_past(Arc::clone(&self.medium), self.identity(), &self.listing, see)
+        replay_past_damage(Arc::clone(&self.medium), self.identity(), &self.listing, see)
     }
 
     /// Fragments: the entries that can be read between two positions where no whole group lies, with the position and

@@ -294,8 +294,8 @@ impl Log {
         // Replay begins in the segment of the byte before the snapshot.
         let floor = state.snapshots.iter().map(|position| store.segment_of(position.saturating_sub(1))).min();
         let floor = floor.unwrap_or(0);
-        let can_go = |number: &u64| *number < floor && store.is_live(*number);
-        let segments: Vec<u64> = numbers.iter().copied().filter(can_go).collect();
+        let is_freeable = |number: &u64| *number < floor && store.is_live(*number);
+        let segments: Vec<u64> = numbers.iter().copied().filter(is_freeable).collect();
         drop(state);
         self.core.free_later(segments.iter().map(|number| FreeTarget::Segment(*number)).collect());
         segments

@@ -87,7 +87,7 @@ impl LogReader {
 
     /// Takes memory from the recent groups for another use, until the reservation is dropped.
     pub fn reserve_memory(&self, bytes: usize) -> MemoryReservation {
-        self.core.recent.lend(bytes)
+        self.core.recent.reserve(bytes)
     }
 
     /// The `len` bytes from `position` on, inside one entry. Blocks while the medium reads, if they are not in memory.

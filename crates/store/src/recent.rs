@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Memory that a small group takes in addition to its bytes, approximately.
-const BESIDE: usize = 128;
+const GROUP_OVERHEAD: usize = 128;
 
 /// The recent groups by position, oldest first, up to a number of bytes.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct RecentGroups {
     /// Memory of groups that are kept or still held by readers.
     held: Arc<AtomicUsize>,
     /// The part of the limit that is reserved for another use.
-    lent: Arc<AtomicUsize>,
+    reserved: Arc<AtomicUsize>,
     recent: RwLock<VecDeque<Group>>,
 }
 
@@ -58,28 +58,28 @@ impl<T> Drop for AccountedBytes<T> {
 /// A part of the memory for recent groups that is reserved for another use, until this is dropped.
 #[derive(Debug)]
 pub struct MemoryReservation {
-    lent: Arc<AtomicUsize>,
+    reserved: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl Drop for MemoryReservation {
     fn drop(&mut self) {
-        self.lent.fetch_sub(self.bytes, Relaxed);
+        self.reserved.fetch_sub(self.bytes, Relaxed);
     }
 }
 
 impl RecentGroups {
     pub(crate) fn new(limit: usize) -> RecentGroups {
-        RecentGroups { limit, held: Arc::default(), lent: Arc::default(), recent: RwLock::default() }
+        RecentGroups { limit, held: Arc::default(), reserved: Arc::default(), recent: RwLock::default() }
     }
 
     /// Adds the group at `position`, which lies behind all others.
     pub(crate) fn push(&self, position: u64, group: Buffer) {
         // A small group in a large buffer is copied, so that the buffer can be used again.
         let copies = group.capacity() >= 4 * group.len();
-        let cost = if copies { group.len() + BESIDE } else { group.capacity() };
+        let cost = if copies { group.len() + GROUP_OVERHEAD } else { group.capacity() };
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-        if !self.make_room(&mut recent, cost) {
+        if !self.make_space(&mut recent, cost) {
             return;
         }
         let bytes = if copies {
@@ -91,8 +91,8 @@ impl RecentGroups {
     }
 
     /// Drops the oldest groups until `cost` bytes fit; false if they do not fit even without any group.
-    fn make_room(&self, recent: &mut VecDeque<Group>, cost: usize) -> bool {
-        let limit = self.limit.saturating_sub(self.lent.load(Relaxed));
+    fn make_space(&self, recent: &mut VecDeque<Group>, cost: usize) -> bool {
+        let limit = self.limit.saturating_sub(self.reserved.load(Relaxed));
         let fits = || self.held.load(Relaxed) + cost <= limit;
         // Groups that do not fit at all need not push out those that do.
         while !fits() && cost <= limit && recent.pop_front().is_some() {}
@@ -100,12 +100,12 @@ impl RecentGroups {
     }
 
     /// Reserves a part of the limit until the reservation is dropped.
-    pub(crate) fn lend(&self, bytes: usize) -> MemoryReservation {
-        self.lent.fetch_add(bytes, Relaxed);
-        let loan = MemoryReservation { lent: Arc::clone(&self.lent), bytes };
+    pub(crate) fn reserve(&self, bytes: usize) -> MemoryReservation {
+        self.reserved.fetch_add(bytes, Relaxed);
+        let reservation = MemoryReservation { reserved: Arc::clone(&self.reserved), bytes };
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-        self.make_room(&mut recent, 0);
-        loan
+        self.make_space(&mut recent, 0);
+        reservation
     }
 
     /// The bytes from `position` on, if the group that holds all of them is kept.
@@ -166,12 +166,12 @@ mod tests {
         for at in 0..3 {
             recent.push(at << 16, group(64 << 10, 1));
         }
-        let loan = recent.lend(128 << 10);
+        let reservation = recent.reserve(128 << 10);
         assert_eq!(recent.held.load(Relaxed), 64 << 10);
-        let all = recent.lend(1 << 30);
+        let all = recent.reserve(1 << 30);
         recent.push(3 << 16, group(64 << 10, 1));
         assert_eq!(recent.held.load(Relaxed), 0);
-        drop((loan, all));
+        drop((reservation, all));
         recent.push(4 << 16, group(64 << 10, 1));
         assert!(recent.get(4 << 16, 1).is_some());
     }

@@ -172,7 +172,7 @@ fn recover(
 }
 
 /// What opening the log would find. Changes nothing.
-pub(crate) fn look(
+pub(crate) fn dry_run(
     medium: Arc<dyn Medium>,
     identity: Identity,
     listing: &Listing,
@@ -183,7 +183,7 @@ pub(crate) fn look(
 
 /// Reads the newest whole snapshot and the log behind it, past what is damaged. Gives everything that can be read to
 /// `see`, in the order of the log. Changes nothing.
-pub(crate) fn replay_past(
+pub(crate) fn replay_past_damage(
     medium: Arc<dyn Medium>,
     identity: Identity,
     listing: &Listing,

@@ -291,7 +291,7 @@ impl World {
     }
 
     /// Checks that file `id` can reach to `len`.
-    fn make_room(&mut self, id: usize, len: u64) -> io::Result<()> {
+    fn make_space(&mut self, id: usize, len: u64) -> io::Result<()> {
         let has = self.files[id].allocated.max(self.files[id].seen.len() as u64);
         let more = len.saturating_sub(has);
         if more > 0 && self.used().saturating_add(more) > self.capacity {
@@ -400,7 +400,7 @@ impl MediumFile for FaultFile {
             self.medium.world().files[self.id].write(buf, offset as usize);
         }
         let mut world = self.medium.step()?;
-        world.make_room(self.id, offset + buf.len() as u64)?;
+        world.make_space(self.id, offset + buf.len() as u64)?;
         world.files[self.id].write(buf, offset as usize);
         Ok(())
     }
@@ -428,7 +428,7 @@ impl MediumFile for FaultFile {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         let mut world = self.medium.step()?;
-        world.make_room(self.id, len)?;
+        world.make_space(self.id, len)?;
         let file = &mut world.files[self.id];
         file.allocated = file.allocated.max(len);
         Ok(())

@@ -317,7 +317,7 @@ fn scan_past_damage(runs: &Runs, part: &RunPart) -> (Vec<i64>, usize) {
 }
 
 #[test]
-fn a_scan_goes_on_behind_what_is_damaged() {
+fn a_scan_continues_after_damage() {
     let medium = FaultMedium::new(1);
     let sizes = mixed(600, 9000);
     let part = write(&log_with(&medium, quiet()).runs(), RUN, std::slice::from_ref(&sizes)).unwrap()[0];

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 type Known = Mutex<Vec<(LogPosition, Bytes)>>;
 
 /// Reads batches by chance, and compares those that are still there.
-fn read_for_ever(reader: &LogReader, known: &Known, stop: &AtomicBool, seed: u64) -> u64 {
+fn read_until_stopped(reader: &LogReader, known: &Known, stop: &AtomicBool, seed: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut compared = 0;
     while !stop.load(Ordering::SeqCst) {
@@ -57,7 +57,7 @@ fn readers_see_what_was_appended_or_that_it_is_gone() {
     std::thread::scope(|scope| {
         let readers = [1, 2].map(|seed| {
             let (reader, known, stop) = (reader.clone(), &known, &stop);
-            scope.spawn(move || read_for_ever(&reader, known, stop, seed))
+            scope.spawn(move || read_until_stopped(&reader, known, stop, seed))
         });
         let mut chance = Chance(7);
         let mut waiting = Vec::new();
