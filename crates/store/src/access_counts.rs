@@ -1,13 +1,13 @@
-//! How often ranges of runs and of the log were read, approximately. Filling the page cache costs more than a read
-//! around it, and most of a run is read once. So the first reader of a range of a run goes around the cache, and the
-//! second one fills it. What lies in the log is young, and its first reader fills the cache for the others.
+//! Approximate counts of how often ranges of runs and of the log were read. A read that fills the page cache costs more
+//! than one that bypasses it, and most of a run is read once. So the first read of a range of a run bypasses the cache,
+//! and the second one fills it. Data in the log is recent, and its first read fills the cache for other readers.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes that are counted as one.
+/// Bytes of a chunk. Reads are counted by chunk.
 const CHUNK: u64 = 64 << 10;
-/// Chunks that can be counted: those of 4 GiB.
+/// The number of slots: enough for the chunks of 4 GiB.
 const SLOTS: usize = 1 << 16;
 /// The bits of a slot that hold the count; the others hold a tag of the chunk.
 const COUNT: u32 = 3;
@@ -49,7 +49,7 @@ impl AccessCounts {
     }
 }
 
-/// Spreads a difference in a few bits over all bits.
+/// The finalizer of SplitMix64.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

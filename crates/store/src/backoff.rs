@@ -3,7 +3,7 @@
 use crate::stats::HistogramView;
 use std::time::Duration;
 
-/// The fewest syncs from which a conclusion is drawn.
+/// The number of syncs that a percentile, or a shorter pause, needs.
 const ENOUGH: u64 = 64;
 /// The first pause.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -25,20 +25,20 @@ impl IoBackoff {
         IoBackoff { before: syncs, quiet: None, pause: Duration::ZERO, longest }
     }
 
-    /// The work begins: the syncs since the last comparison were not disturbed by it.
+    /// Call this when the work begins. The syncs since the last comparison ran without it; they become the reference.
     pub fn begin(&mut self, syncs: HistogramView) {
         self.quiet = slow(&self.before, &syncs).or(self.quiet);
         self.before = syncs;
         self.pause = Duration::ZERO;
     }
 
-    /// The pause to make before the next step. It doubles while more than a hundredth of the syncs take more than twice
-    /// the time they take in quiet, and shrinks by an eighth when they do not.
+    /// The pause before the next step. It doubles while more than 1 % of the syncs take more than twice the reference,
+    /// which is the 99th percentile without background work. Otherwise it shrinks by an eighth.
     pub fn pause(&mut self, syncs: HistogramView) -> Duration {
         let Some(quiet) = self.quiet else { return self.pause };
         let all = count(&self.before, &syncs, |_| true);
         let slow = count(&self.before, &syncs, |time| time > quiet.saturating_mul(2));
-        // A few slow ones say enough, all being well takes many.
+        // Two slow syncs suffice to lengthen the pause; a shorter pause needs `ENOUGH` syncs.
         if slow >= 2 && slow > all / 100 {
             self.before = syncs;
             self.pause = (self.pause * 2).clamp(SHORTEST, self.longest);
@@ -50,7 +50,7 @@ impl IoBackoff {
     }
 }
 
-/// How many values were counted between two moments in the ranges whose upper bound is `such`.
+/// The number of values between two views, in the buckets whose upper bound satisfies `such`.
 fn count(before: &HistogramView, now: &HistogramView, such: impl Fn(u64) -> bool) -> u64 {
     let counts = now.buckets.iter().zip(&before.buckets);
     let counts = counts.map(|((bound, now), (_, before))| (*bound, now.saturating_sub(*before)));
@@ -58,7 +58,7 @@ fn count(before: &HistogramView, now: &HistogramView, such: impl Fn(u64) -> bool
     counts.chain([above]).filter(|(bound, _)| such(*bound)).map(|(_, count)| count).sum()
 }
 
-/// The 99th percentile of the values counted between two moments; none if they were too few.
+/// The 99th percentile of the values between two views; `None` for fewer than [`ENOUGH`] values.
 fn slow(before: &HistogramView, now: &HistogramView) -> Option<u64> {
     let all = count(before, now, |_| true);
     let bounds = now.buckets.iter().map(|(bound, _)| *bound).chain([u64::MAX]);

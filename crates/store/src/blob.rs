@@ -1,4 +1,4 @@
-//! The seam below snapshots and runs: immutable blobs, known by name.
+//! The storage interface of snapshots and runs: immutable blobs, found by name.
 //!
 //! ```text
 //!   create ──▶ append, sync … ──▶ seal ──▶ publish ──▶ open, read ranges, free ranges ──▶ delete
@@ -56,8 +56,8 @@ pub(crate) trait Blob: Send + Sync {
     fn size(&self) -> io::Result<u64>;
     /// Reads into `buf` from `offset`; fewer bytes than asked for mean that the blob ends there.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Fills `buf` from `offset` if that needs no wait for the store, and returns whether it did. If not, `buf` holds
-    /// anything.
+    /// Fills `buf` from `offset` if that needs no wait for the store, and returns whether it did. If not, the content
+    /// of `buf` is undefined.
     fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool;
     /// Gives back the space of a range, which is never read again. A store that cannot do that does nothing.
     fn free_range(&self, range: Range<u64>) -> io::Result<()>;

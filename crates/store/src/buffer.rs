@@ -1,14 +1,15 @@
-//! Large buffers that begin on a 4 KiB boundary, as O_DIRECT wants them, and are used again: fresh memory costs a page
+//! Large buffers aligned to 4 KiB, as O_DIRECT requires. They are pooled, because newly allocated memory costs a page
 //! fault every 4 KiB.
 
 use ottla_layout::{BLOCK, align_up};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const ALIGN: usize = BLOCK as usize;
-/// The smallest buffer that is made.
+/// The smallest capacity of a buffer, in bytes.
 const SMALLEST: usize = 64 << 10;
 
-/// Powers of two and the half steps between them, so that what is returned fits what is asked for next.
+/// Rounds up to a power of two or to the middle between two of them, so that a returned buffer fits later requests of a
+/// similar size.
 fn size_class(capacity: usize) -> usize {
     let power = capacity.max(SMALLEST).next_power_of_two();
     let half_step = power / 4 * 3;
@@ -51,11 +52,11 @@ impl Pool {
     }
 }
 
-/// Bytes that start on a 4 KiB boundary. Dropping it gives the memory back to the pool.
+/// A buffer aligned to 4 KiB. Dropping it returns its memory to the pool.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pool: Arc<Pool>,
-    /// Never grows, so that the boundary stays where it is.
+    /// Never reallocated, so that the start stays aligned.
     memory: Vec<u8>,
     start: usize,
     len: usize,
@@ -87,7 +88,7 @@ impl Buffer {
         self.len = len;
     }
 
-    /// Sets the length; bytes that are new are whatever was there, to be overwritten by a read.
+    /// Sets the length. The content is undefined until a read has overwritten it.
     pub(crate) fn resize_for_read(&mut self, len: usize) {
         if len > self.capacity() {
             self.len = 0;
@@ -96,7 +97,7 @@ impl Buffer {
         self.len = len;
     }
 
-    /// Fills up with zeros to whole blocks.
+    /// Pads with zeros to a whole number of blocks.
     pub(crate) fn pad(&mut self) {
         self.resize(align_up(self.len as u64) as usize);
     }

@@ -12,7 +12,7 @@ pub enum OpenError {
     Locked {
         /// The folder.
         folder: String,
-        /// The other process, if it could be read.
+        /// The other process, if its id could be read.
         pid: Option<u32>,
     },
     /// The medium failed.
@@ -43,10 +43,11 @@ pub enum OpenError {
         file: String,
         /// The shard in the folder.
         found: u16,
-        /// The shard that was asked for.
+        /// The requested shard.
         wanted: u16,
     },
-    /// Data without an identity, or without the start that it needs.
+    /// A file is missing without which the data cannot be read: the identity, the segment in which replay begins, or a
+    /// run.
     #[error("{file} is missing: {why}; restore it from a copy of the folder")]
     Missing {
         /// The file.
@@ -54,7 +55,7 @@ pub enum OpenError {
         /// Why it is needed.
         why: String,
     },
-    /// Every snapshot is damaged, and the log no longer reaches back to its beginning.
+    /// Every snapshot is damaged, and the first segments of the log were freed.
     #[error(
         "{file} is damaged: {reason}; without it {needed} would be needed, which was freed: restore the snapshot from a copy"
     )]
@@ -66,7 +67,8 @@ pub enum OpenError {
         /// The segment that replay would begin with.
         needed: String,
     },
-    /// Damage that no crash explains: the log is not cut, because what follows was acknowledged.
+    /// Damage that a crash cannot have caused. The log is not truncated there, because acknowledged records would be
+    /// lost.
     #[error(
         "{file} is damaged at offset {offset}: {what}; restore the file from a copy, nothing was changed"
     )]
@@ -104,10 +106,10 @@ impl OpenError {
 /// Why a record was not accepted. The log is as before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// There is no room for another segment: try again when space was freed.
+    /// There is no space for another segment. Retry after space was freed.
     #[error("the log has no room left on its medium")]
     Full,
-    /// Larger than half a segment.
+    /// The record is larger than half a segment.
     #[error("a record of {size} bytes is larger than {limit}, half a segment")]
     TooLarge {
         /// Bytes of the record.
@@ -115,7 +117,7 @@ pub enum AppendError {
         /// The largest that is accepted.
         limit: u64,
     },
-    /// The summary of a batch holds another size than its bytes have: a fault in the caller.
+    /// The size in the summary of a batch is not the size of its bytes: an error of the caller.
     #[error("the summary says {summary} bytes, the batch has {batch}")]
     Inconsistent {
         /// Size in the summary.
@@ -162,7 +164,7 @@ pub enum SnapshotFailure {
         /// The medium's error.
         source: io::Error,
     },
-    /// It was written, but reading it back gave something else.
+    /// It was written, but reading it back gave an error or other content.
     #[error("{file}: reading the snapshot back: {why}")]
     Unreadable {
         /// The file.

@@ -1,4 +1,4 @@
-//! The seam below the log: a store of groups, and the messages between the log and it.
+//! The storage interface of the log: a store of groups, and the types that the log and the store exchange.
 //!
 //! ```text
 //!                 ┌─────────────────────── log ───────────────────────┐
@@ -12,8 +12,8 @@
 //! prefix of finished groups, whatever the order in which the store finishes them.
 //!
 //! The first implementation is [`crate::segments`], files of a medium. It keeps one group in flight: its recovery
-//! proves damage by the rule that a group is only begun when the one before it is durable. An object store can keep
-//! several in flight.
+//! proves damage by the rule that the write of a group begins only when the group before it is durable. An object store
+//! can keep several in flight.
 
 use crate::buffer::Buffer;
 use crate::error::LogFailure;
@@ -145,11 +145,11 @@ pub(crate) trait GroupStore: Send + Sync {
     fn keep_free(&self, bytes: u64);
     /// Bytes that can still be stored, as far as known.
     fn free_space(&self) -> io::Result<u64>;
-    /// Bytes that fit in all, if that is known.
+    /// The capacity in bytes, if it is known.
     fn capacity(&self) -> io::Result<Option<u64>>;
-    /// What this store is, in a few words for a log line.
+    /// A short description for a log line.
     fn describe(&self) -> String;
-    /// Does the most urgent piece of background work: reserves space, prepares it, syncs what no caller waits for.
+    /// Does the most urgent step of background work: reserves space, prepares it, syncs data that no caller waits for.
     /// Called by one thread at a time.
     fn maintain(&self, log: &dyn LogProgress) -> Result<MaintenanceStep, LogFailure>;
 }

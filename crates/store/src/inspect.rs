@@ -1,7 +1,7 @@
-//! Reads the folder of a stopped log from end to end, past what is damaged, for `ottla log`. It changes nothing.
+//! Reads the data folder of a stopped broker completely for `ottla log`, and skips damage. It changes nothing.
 //!
-//! A start reads the log from the newest snapshot on, and refuses at the first fault. Here every segment is read, and
-//! behind a fault reading continues with the next group that proves that the log continued there.
+//! A broker reads the log from the newest snapshot on, and refuses to start at the first damage. This module reads
+//! every segment. After damage it continues with the next group that belongs to the log.
 
 mod fragments;
 mod snapshot;
@@ -26,7 +26,7 @@ use ottla_types::record::RunPart;
 use std::io;
 use std::sync::Arc;
 
-/// The folder of a stopped log.
+/// The data folder of a stopped broker.
 pub struct Folder {
     files: SegmentFiles,
     runs: Arc<RunFiles>,
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Folder {
 }
 
 impl Folder {
-    /// Looks at the names in a folder, and at its identity.
+    /// Lists the files of a folder and reads its identity.
     ///
     /// # Errors
     /// The medium fails, or neither the identity nor a segment header says how to read the folder.
@@ -93,7 +93,7 @@ impl Folder {
         self.listing.snapshots.iter().copied().collect()
     }
 
-    /// Files that a start removes: those that were not completed.
+    /// Incomplete files, which a start of the broker removes.
     pub fn temporary(&self) -> &[String] {
         &self.listing.temporary
     }
@@ -108,13 +108,14 @@ impl Folder {
         snapshot_name(position)
     }
 
-    /// The segment that replay begins in, going by the newest snapshot's name. Those before it only hold batches.
+    /// The segment in which replay begins, according to the name of the newest snapshot. Earlier segments are kept only
+    /// for their batches.
     pub fn replay_segment(&self) -> u64 {
         let newest = self.listing.snapshots.last().copied().unwrap_or(0);
         self.identity().geometry.replay_segment(newest)
     }
 
-    /// What a start would do: replay everything, or refuse.
+    /// Replays the log as a start of the broker does, and fails where a start refuses.
     ///
     /// # Errors
     /// Those with which a start would refuse.
@@ -123,7 +124,7 @@ impl Folder {
         dry_run(Arc::clone(&self.medium), self.identity(), &self.listing, replay)
     }
 
-    /// Gives back what can be read of the log: as [`Folder::start`] does, but past what is damaged.
+    /// Replays the log as [`Folder::start`] does, but skips damage.
     ///
     /// # Errors
     /// The medium fails.
@@ -131,8 +132,8 @@ impl Folder {
         replay_past_damage(Arc::clone(&self.medium), self.identity(), &self.listing, see)
     }
 
-    /// Fragments: the entries that can be read between two positions where no whole group lies, with the position and
-    /// the bytes of each. Nothing proves that the bytes are those that were written.
+    /// Reads fragments: the entries that can be read between two positions where no valid group is. Returns the
+    /// position and the bytes of each entry. No checksum proves that the bytes are those that were written.
     ///
     /// # Errors
     /// The medium fails.
@@ -140,7 +141,7 @@ impl Folder {
         fragments::between(self, from, to)
     }
 
-    /// Reads every segment from front to back and gives what it finds to `see`, in the order of the log.
+    /// Reads every segment from start to end and passes its items to `see`, in log order.
     ///
     /// # Errors
     /// The medium fails, or what `see` returns.
@@ -151,7 +152,7 @@ impl Folder {
         walk::walk(&self.files, self.replay_segment(), see)
     }
 
-    /// Reads a snapshot from front to back, up to what is damaged.
+    /// Reads a snapshot from its start to the first damage.
     ///
     /// # Errors
     /// The medium fails, or what `see` returns.
@@ -165,8 +166,8 @@ impl Folder {
         snapshot::read(blob.as_ref(), &name, &self.identity(), position, see)
     }
 
-    /// Reads a part past what is damaged: batches that are whole go to `sink`, in order. Returns the offsets, first and
-    /// last, in which batches are lost.
+    /// Reads a part and skips damage: passes intact batches to `sink`, in order. Returns the ranges (first and last
+    /// offset) in which batches are lost.
     ///
     /// # Errors
     /// The medium fails, or what `sink` returns.
@@ -201,7 +202,8 @@ impl Folder {
         to.sync_names()
     }
 
-    /// The `len` bytes at a position of the log, inside one segment: fewer, or none, where there is no file or it ends.
+    /// The `len` bytes at a position of the log, inside one segment: fewer if the file ends before, none if there is no
+    /// file.
     ///
     /// # Errors
     /// The medium fails.

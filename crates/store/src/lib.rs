@@ -8,12 +8,12 @@
 //!   fill thread: the store's background work (next segment, zeros ahead of the writer), freeing of segments and runs
 //!   ahead thread: reads ahead of readers that go forward; it pauses while the writer's syncs are slow
 //! ```
-//! There are two seams. [`group_store`] keeps groups: the log, its writer and its readers know nothing below it.
-//! [`blob`] keeps snapshots and runs. Today both are made of files on a [`Medium`] (a disk, memory, or memory with
-//! faults): `segments` and `blob/files.rs`. Recovery reads segments.
+//! Two traits separate the log from its storage. The trait in [`group_store`] stores groups; the log, its writer and
+//! its readers use only the trait. The trait in [`blob`] stores snapshots and runs. Both are implemented by files on a
+//! [`Medium`] (a disk, memory, or memory with faults): `segments` and `blob/files.rs`. Recovery reads segment files
+//! directly.
 //!
-//! The modules have an order, each knows only those before it: error, stats, buffer, medium, names, options, blob,
-//! group_store, segments, read_ahead, runs, log_core, snapshot, reader, log, recovery, inspect.
+//! A module uses only modules that come before it in the order that xtask/tidy.toml declares.
 //!
 //! A failed write or sync ends the log: nothing is retried, later appends are refused, and the host ends the process.
 #![forbid(unsafe_code)]

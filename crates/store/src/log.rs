@@ -1,5 +1,4 @@
-//! The public face of the log: append, kick, space, free, close. The work is done in [`crate::log_core`] and the store
-//! below it.
+//! The public API of the log: append, kick, space, free, close. [`crate::log_core`] and the group store do the work.
 
 use crate::error::{AppendError, LogFailure};
 use crate::free::{FreeQueue, FreeTarget};
@@ -153,7 +152,7 @@ impl Log {
         core.lock()
     }
 
-    /// Hands what was appended to the writer. If it is busy, it takes all of it when it is done.
+    /// Asks the writer to write the appended records. A busy writer takes all of them when it is done.
     pub fn kick(&self) {
         self.core.kick();
     }
@@ -190,13 +189,12 @@ impl Log {
         }
     }
 
-    /// Without threads: prepares and frees segments, as a thread for background work may that is faster than the
-    /// writer.
+    /// Without threads: prepares and frees segments, like a background thread that is ahead of the writer.
     pub fn drive_maintenance(&mut self) {
         while self.core.lock().failed.is_none() && self.maintain() {}
     }
 
-    /// Without threads: does the most urgent piece of background work; returns false if there is none that can be done.
+    /// Without threads: does the most urgent step of background work; returns false if no step can be done.
     fn maintain(&self) -> bool {
         if !self.driven {
             return false;
@@ -210,7 +208,7 @@ impl Log {
         }
     }
 
-    /// Position behind the last record. A reply that is computed now depends on nothing behind it, so it may leave when
+    /// Position behind the last record. A reply that is computed now depends on no later record, so it may be sent when
     /// the log is durable up to here.
     pub fn end(&self) -> LogPosition {
         LogPosition(self.core.lock().end())
@@ -221,7 +219,7 @@ impl Log {
         LogPosition(self.core.durable())
     }
 
-    /// What ended the log, if something did.
+    /// The failure that ended the log, if it has ended.
     pub fn failure(&self) -> Option<LogFailure> {
         self.core.lock().failed.clone()
     }
@@ -301,7 +299,7 @@ impl Log {
         segments
     }
 
-    /// The medium and its size, in a few words for a log line.
+    /// A short description of the medium for a log line.
     pub fn describe(&self) -> String {
         self.core.store.describe()
     }
@@ -338,7 +336,7 @@ impl Log {
         self.core.maintenance.notify_all();
         self.core.read_ahead.stop();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so already.
+            // The panic of a thread was reported when it happened.
             let _ = thread.join();
         }
         result
@@ -353,7 +351,7 @@ impl Log {
             return true;
         }
         let slot = core.store.slot(state.next, GROUP_HEADER);
-        // The space may be about to be reserved.
+        // The background thread may be about to reserve the space.
         while !self.driven
             && core.store.reservation(slot.position) == Reservation::Pending
             && state.failed.is_none()
@@ -369,7 +367,8 @@ impl Log {
         fits
     }
 
-    /// Ends with an empty group that calls everything before it durable, so that damage to the last data is recognised.
+    /// Writes an empty group that records everything before it as durable, so that the next start detects damage to the
+    /// last data.
     fn write_last_group(&mut self) -> Result<(), LogFailure> {
         self.core.store.sync(u64::MAX)?;
         if !self.core.chain().had_entries || !self.mark() {

@@ -1,4 +1,4 @@
-//! The inside of the log: what the host, the writer, the background work and readers share.
+//! The state of a log that the host, the writer, the background work and readers share.
 //!
 //! `log_core/state.rs` holds what changes under the lock, `writer.rs` seals groups and hands them to the store,
 //! `in_flight.rs` orders what the store has finished, `maintenance.rs` does the background work.
@@ -32,7 +32,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Bytes of unused buffers that are kept.
 const POOL: usize = 8 << 20;
 
-/// Where a log keeps its bytes.
+/// The stores of a log.
 pub(crate) struct Storage {
     pub(crate) groups: Arc<dyn GroupStore>,
     pub(crate) blobs: Arc<dyn BlobStore>,
@@ -40,7 +40,7 @@ pub(crate) struct Storage {
     pub(crate) read_ahead: Arc<ReadAhead>,
 }
 
-/// Everything that the parts of a log share.
+/// The shared state of a log.
 pub(crate) struct LogCore {
     pub(crate) options: Options,
     pub(crate) callbacks: Callbacks,

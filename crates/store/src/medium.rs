@@ -1,5 +1,5 @@
-//! The operations of a medium: a flat folder of named files. Everything above uses only these, so that a medium with
-//! faults can stop the log between any two of them.
+//! The operations of a medium: a flat folder of named files. The other modules use only these, so that a medium with
+//! faults can fail between any two of them.
 
 #[cfg(unix)]
 mod disk;
@@ -41,7 +41,7 @@ pub trait Medium: Send + Sync + 'static {
     fn capacity(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
-    /// What this medium is, in a few words for a log line.
+    /// A short description for a log line.
     fn describe(&self) -> String;
 }
 
@@ -52,8 +52,8 @@ pub trait Medium: Send + Sync + 'static {
 pub trait MediumFile: Send + Sync {
     /// Reads into `buf` from `offset`; fewer bytes than asked for means that the file ends there.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Fills `buf` from `offset` if that needs no wait, and returns whether it did. If not, `buf` holds anything. A
-    /// medium that cannot know returns false.
+    /// Fills `buf` from `offset` if that needs no wait, and returns whether it did. If not, the content of `buf` is
+    /// undefined. A medium that cannot know returns false.
     fn read_at_once(&self, _buf: &mut [u8], _offset: u64) -> bool {
         false
     }

@@ -29,7 +29,7 @@ pub struct Options {
     pub zero_fill: bool,
     /// The log has threads of its own. Without them, work is only done in [`crate::Log::drive`].
     pub threads: bool,
-    /// The random number of a new folder, for runs that must repeat.
+    /// The random number (log id) of a new folder, for reproducible runs; `None` for a random one.
     pub log_id: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Ranges that are read before they are asked for. A reader that goes forward finds the next range in memory: the disk
-//! works while the response before it is being sent.
+//! Read-ahead for sequential readers: the next range is read while the response before it is being sent, so that the
+//! reader finds it in memory.
 //!
 //! ```text
 //!   read a..b, then b..c: forward ──▶ job c..d ──▶ thread (or the caller) reads it ──▶ found by the read of c..d
@@ -19,8 +19,8 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes by which a buffer can be off a block without making copies slow. A read into such a buffer goes through the
-/// page cache.
+/// Bytes by which a buffer is shifted off its alignment, so that a read into it goes through the page cache. Copies out
+/// of it stay fast.
 pub(crate) const SHIFT: usize = 64;
 /// The key of the log, whose ranges are positions. No run has this number.
 pub(crate) const LOG_KEY: u64 = u64::MAX;
@@ -38,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(16);
 /// After this time without a job the disk counts as undisturbed by readers.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// What is read ahead.
+/// The source of ranges that are read ahead.
 #[derive(Clone)]
 pub(crate) enum ReadTarget {
     /// The log: ranges are positions.
@@ -65,12 +65,12 @@ impl ReadTarget {
     }
 }
 
-/// Where a reader reads.
+/// The data that a reader reads.
 pub(crate) struct ReadSource {
     pub(crate) target: ReadTarget,
-    /// Nothing is read from here on.
+    /// The end of the data that may be read.
     pub(crate) end: u64,
-    /// Through the page cache, not around it.
+    /// Read through the page cache instead of bypassing it.
     pub(crate) cached: bool,
 }
 
@@ -93,13 +93,13 @@ struct FetchTable {
     stop: bool,
 }
 
-/// What is read ahead in a log and its runs.
+/// The read-ahead of a log and its runs.
 pub(crate) struct ReadAhead {
-    /// How often ranges were read: decides between the page cache and a read around it.
+    /// How often ranges were read: decides whether a read bypasses the page cache.
     pub(crate) access_counts: AccessCounts,
     /// Reads of at least this many bytes are large: only they are read ahead.
     pub(crate) large: u64,
-    /// By how much two reads of one reader may lie apart, and the second one may be larger.
+    /// The largest gap between two reads of one reader, and by how much the second one may be larger, in bytes.
     slack: u64,
     table: Mutex<FetchTable>,
     /// Wakes the thread that reads.
@@ -136,16 +136,15 @@ impl ReadAhead {
         }
     }
 
-    /// Notes a read, and has what follows read ahead if its reader goes forward: by the thread, or here if there is
-    /// none.
+    /// Records a read. If its reader is sequential, the next range is read ahead: by the thread, or by the caller if
+    /// there is no thread.
     pub(crate) fn note_read(&self, source: ReadSource, range: &Range<u64>, pool: &Arc<Pool>) {
         if self.add_job(source, range) && !self.table().has_thread {
             self.read_next(pool);
         }
     }
 
-    /// Notes a read. If it begins where another one stopped, the range that follows becomes a job; returns whether it
-    /// did.
+    /// Records a read. If it begins where another one stopped, adds a job for the next range; returns whether it did.
     fn add_job(&self, source: ReadSource, range: &Range<u64>) -> bool {
         let mut table = self.table();
         let (table, key) = (&mut *table, source.target.key());
@@ -181,8 +180,8 @@ impl ReadAhead {
         self.table().has_thread = true;
     }
 
-    /// The body of the thread: does the jobs until it is stopped. It pauses while the log's syncs are slow, since those
-    /// who wait for syncs come before readers that lag behind.
+    /// The body of the thread: does the jobs until it is stopped. It pauses while the log's syncs are slow, since
+    /// producers that wait for syncs have priority over lagging consumers.
     pub(crate) fn run(&self, pool: &Arc<Pool>, syncs: &Histogram) {
         let mut backoff = IoBackoff::new(syncs.view(), PAUSE);
         let mut last = Instant::now();

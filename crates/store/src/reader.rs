@@ -1,4 +1,4 @@
-//! Reads of batch bytes: from recent groups in memory, else from what was read ahead, else from the store.
+//! Reads batch bytes: from recent groups in memory, else from ranges that were read ahead, else from the store.
 
 use crate::log_core::LogCore;
 use crate::medium::ReadMode;
@@ -13,12 +13,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most unwanted bytes between two ranges that are read as well, to save an access.
+/// The largest gap between two ranges that one access reads, in bytes.
 const MOST_GAP: u64 = 32 << 10;
-/// The most bytes of one access for several ranges.
+/// The largest access for several ranges, in bytes.
 const MOST_SPAN: u64 = 5 << 18;
 
-/// Reads durable bytes of the log. Clones share everything.
+/// Reads durable bytes of the log. Clones share one log.
 #[derive(Clone)]
 pub struct LogReader {
     core: Arc<LogCore>,
@@ -165,8 +165,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// Bytes that are not among the recent groups: a large read may find them read ahead, and has the next ones read
-    /// ahead.
+    /// Reads bytes that are not in recent groups. A large read takes them from ranges that were read ahead, and starts
+    /// the read-ahead of the next range.
     fn read_stored(&self, position: u64, len: usize, mode: ReadMode) -> io::Result<Bytes> {
         let (store, ahead) = (&self.core.store, &self.core.read_ahead);
         if (len as u64) < ahead.large {
@@ -190,7 +190,7 @@ impl LogReader {
         Ok(bytes)
     }
 
-    /// Has what follows in the segment read ahead, if the reader goes forward.
+    /// Starts the read-ahead of the next range in the segment, if the reader is sequential.
     fn continue_from(&self, range: &Range<u64>) {
         let store = &self.core.store;
         let end = self.core.durable().min(store.segment_end(range.start)) / BLOCK * BLOCK;
@@ -214,7 +214,7 @@ impl LogReader {
         let mut buffer = self.core.pool.take(len);
         buffer.resize_for_read(len);
         self.core.store.read(position, buffer.as_mut(), mode)?;
-        // Few bytes must not keep a large buffer.
+        // A few bytes must not hold a large buffer in memory.
         if buffer.capacity() > 2 * len {
             return Ok(Bytes::copy_from_slice(buffer.as_ref()));
         }
@@ -222,7 +222,7 @@ impl LogReader {
     }
 }
 
-/// The ranges at the beginning that one access reads: behind each other in one segment, with little between them.
+/// The first ranges that one access can read: ascending, in one segment, with small gaps.
 fn near(segment_of: impl Fn(u64) -> u64, ranges: &[(LogPosition, usize)]) -> &[(LogPosition, usize)] {
     let Some((first, first_len)) = ranges.first() else { return ranges };
     let segment = segment_of(first.0);
@@ -238,7 +238,8 @@ fn near(segment_of: impl Fn(u64) -> u64, ranges: &[(LogPosition, usize)]) -> &[(
     &ranges[..=more]
 }
 
-/// The ranges out of the bytes from `start` on. If they are few of them, they are copied, so that the rest is not kept.
+/// Cuts ranges out of `bytes`, which begin at position `start`. Ranges that are less than half of the bytes are copied,
+/// so that the rest is not kept in memory.
 fn cut(bytes: &Bytes, start: u64, ranges: &[(LogPosition, usize)]) -> Vec<Bytes> {
     let place = |(position, len): &(LogPosition, usize)| {
         let from = usize::try_from(position.0 - start).unwrap_or(usize::MAX);

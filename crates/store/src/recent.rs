@@ -94,7 +94,7 @@ impl RecentGroups {
     fn make_space(&self, recent: &mut VecDeque<Group>, cost: usize) -> bool {
         let limit = self.limit.saturating_sub(self.reserved.load(Relaxed));
         let fits = || self.held.load(Relaxed) + cost <= limit;
-        // Groups that do not fit at all need not push out those that do.
+        // A group that is larger than the limit does not evict others.
         while !fits() && cost <= limit && recent.pop_front().is_some() {}
         fits()
     }

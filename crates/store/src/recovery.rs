@@ -35,7 +35,7 @@ use scan::{Scan, restore};
 use std::io;
 use std::sync::Arc;
 
-/// A record that is given back to rebuild the state.
+/// A record that recovery passes to the caller to rebuild the state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplayItem {
     /// A row of the snapshot. The rows of a piece come before the first record of the log that is not in it.
@@ -99,7 +99,7 @@ pub struct TornGroup {
 
 impl Log {
     /// Opens the log on `medium`, makes it if the medium is empty, and gives every record to `replay`, rows of the
-    /// snapshot first. After an error the state that `replay` built is worthless.
+    /// snapshot first. After an error, discard the state that `replay` built.
     pub fn open(
         medium: Arc<dyn Medium>,
         options: Options,
@@ -171,7 +171,7 @@ fn recover(
     Ok(Recovery { scan, skipped, recovery })
 }
 
-/// What opening the log would find. Changes nothing.
+/// Reads the log as opening it would, without changing anything.
 pub(crate) fn dry_run(
     medium: Arc<dyn Medium>,
     identity: Identity,
@@ -181,8 +181,8 @@ pub(crate) fn dry_run(
     recover(medium, identity, listing, false, replay).map(|recovery| recovery.recovery)
 }
 
-/// Reads the newest whole snapshot and the log behind it, past what is damaged. Gives everything that can be read to
-/// `see`, in the order of the log. Changes nothing.
+/// Reads the newest intact snapshot and the log behind it, and skips damage. Passes everything that can be read to
+/// `see`, in log order. Changes nothing.
 pub(crate) fn replay_past_damage(
     medium: Arc<dyn Medium>,
     identity: Identity,
@@ -203,7 +203,7 @@ pub(crate) fn replay_past_damage(
         }
         let from = scan.chain.end();
         let Some((to, _)) = scan.find_proof(from)? else { break };
-        // What lies before the snapshot is in it.
+        // Damage before the snapshot loses nothing: the snapshot has the effect of those records.
         if to > floor {
             see(SalvageItem::Damage { from: from.max(floor), to });
         }

@@ -12,9 +12,9 @@
 //! One group is in flight: one write, one sync. Recovery needs that: a group says up to where the log was durable when
 //! it was written, and a later group that calls a damaged place durable proves damage (see [`ottla_layout::recover`]).
 //!
-//! Space is reserved before a group is accepted: [`GroupStore::maintain`] prepares the next segment, with room
-//! allocated for all of it, while the log is in the current one. So a full medium is met where nothing was promised
-//! yet, and not by the writer.
+//! Space is reserved before a group is accepted: [`GroupStore::maintain`] prepares the next segment, with space
+//! allocated for all of it, while the log is in the current one. So a full medium is noticed before a record is
+//! accepted, and not by the writer.
 
 mod files;
 mod reserve;
@@ -145,7 +145,7 @@ impl SegmentStore {
         let segment = |position| self.geometry().replay_segment(position);
         for number in segment(synced + 1)..=segment(end) {
             let outcome = self.files.segment(number).and_then(|file| self.timed_sync(&*file));
-            // A segment that is gone was synced before it was freed.
+            // A segment that no longer exists was synced before it was freed.
             if let Err(error) = outcome
                 && self.files.is_live(number)
             {

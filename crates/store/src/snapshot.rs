@@ -98,7 +98,7 @@ impl Snapshotter {
             state = self.core.wait_for_progress(state);
         }
         drop(state);
-        // A snapshot must not outlive the log that it belongs to.
+        // After a power failure, the log must reach the position of the snapshot.
         self.core.store.sync(wanted).map_err(|failure| {
             self.core.fail(failure.clone());
             SnapshotFailure::Ended(failure)

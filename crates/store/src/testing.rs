@@ -20,7 +20,7 @@ const BLOCK: usize = 4096;
 /// A fault at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The machine loses power. A write at that step may have got through in part.
+    /// The machine loses power. A write at that step may have been done in part.
     Crash,
     /// The call fails with an I/O error. After a failed sync the written bytes may be lost although later syncs
     /// succeed.
@@ -29,7 +29,7 @@ pub enum Fault {
     NoSpace,
 }
 
-/// A medium with faults. Clones share the world; after [`FaultMedium::restart`] or [`FaultMedium::crash`] only the
+/// A medium with faults. Clones share their files; after [`FaultMedium::restart`] or [`FaultMedium::crash`] only the
 /// returned one works, as for a new process.
 #[derive(Clone, Debug)]
 pub struct FaultMedium {
@@ -63,7 +63,7 @@ struct Content {
 }
 
 impl FaultMedium {
-    /// An empty medium whose accidents follow from `seed`.
+    /// An empty medium whose random choices follow from `seed`.
     pub fn new(seed: u64) -> FaultMedium {
         let world = World {
             generation: 0,

@@ -18,7 +18,7 @@ pub(super) fn between(folder: &Folder, from: u64, to: u64) -> Result<Vec<(u64, V
         while place < bytes.len() {
             let at = start + place as u64;
             let group = bytes.get(place..).unwrap_or_default();
-            // A header that cannot be trusted may still stand at the first place, where a group must have been.
+            // A group must have been at the first place, so its entries are read even if its header is damaged.
             let begins = peek_group(group).is_ok_and(|header| header.position == at) || place == 0;
             let read = if begins { entries(at, group, &mut found) } else { 0 };
             place += (read as u64).div_ceil(BLOCK).max(1) as usize * BLOCK as usize;
@@ -27,7 +27,7 @@ pub(super) fn between(folder: &Folder, from: u64, to: u64) -> Result<Vec<(u64, V
     Ok(found)
 }
 
-/// Walks from length to length; returns how many bytes that took.
+/// Collects the entries of a group by their length fields; returns the number of bytes read.
 fn entries(at: u64, group: &[u8], found: &mut Vec<(u64, Vec<u8>)>) -> usize {
     let mut place = GROUP_HEADER;
     while let Some((len, rest)) = group.get(place..).and_then(<[u8]>::split_first_chunk) {

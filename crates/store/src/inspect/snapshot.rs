@@ -1,39 +1,39 @@
-//! A snapshot, chunk by chunk.
+//! Reads a snapshot chunk by chunk, up to the first damage.
 
 use crate::blob::Blob;
 use crate::error::OpenError;
 use ottla_layout::Identity;
 use ottla_layout::snapshot::{ChunkReader, ChunkStep, SNAPSHOT_HEADER, SnapshotError, SnapshotHeader};
 
-/// What is found in a snapshot, in order. Offsets are those in the file.
+/// An item of a snapshot. Offsets are those in the file.
 #[derive(Debug)]
 pub enum SnapshotItem<'a> {
-    /// The header, whole.
+    /// The intact header.
     Header {
         /// Version of the format.
         format: u16,
         /// Its bytes.
         bytes: &'a [u8],
     },
-    /// A chunk, whole.
+    /// An intact chunk.
     Chunk {
         /// Where it begins.
         offset: u64,
         /// All its bytes.
         bytes: &'a [u8],
-        /// Where the log ended when this was taken.
+        /// End of the log when the chunk was taken.
         position: u64,
-        /// The offset of each entry, behind its length, and its bytes.
+        /// The offset of each entry, after its length, and its bytes.
         entries: Vec<(u64, &'a [u8])>,
     },
-    /// The end, whole.
+    /// The intact end.
     End {
         /// Where it begins.
         offset: u64,
         /// All its bytes.
         bytes: &'a [u8],
     },
-    /// Something that is not as it should be. Unless the end came before, reading ends here.
+    /// Damage, or bytes after the end. It is the last item.
     Damage {
         /// Where.
         offset: u64,
@@ -81,7 +81,7 @@ pub(super) fn read<E: From<OpenError>>(
     }
 }
 
-/// Nothing may follow the end.
+/// Reports bytes after the end as damage.
 fn behind<E: From<OpenError>, F: FnOnce(std::io::Error) -> OpenError>(
     file: &dyn Blob,
     end: u64,

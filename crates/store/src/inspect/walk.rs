@@ -1,4 +1,4 @@
-//! The groups of every segment in the order of the log, and what is damaged between them.
+//! The groups of every segment in log order, and the damage between them.
 
 use crate::error::OpenError;
 use crate::names::segment_name;
@@ -8,7 +8,7 @@ use ottla_layout::{
     BLOCK, GROUP_HEADER, Group, GroupError, GroupHeader, SegmentHeader, open_group, peek_group,
 };
 
-/// What is found in a log, in order.
+/// An item of a log, in log order.
 #[derive(Debug)]
 pub enum LogItem<'a> {
     /// A segment begins.
@@ -35,7 +35,7 @@ pub enum LogItem<'a> {
     End(LogEnd),
 }
 
-/// A place where the chain of groups is broken, although the log went on behind it.
+/// A place where the chain of groups is broken, although the log does not end there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Position of the place itself.
@@ -224,7 +224,7 @@ impl Walk<'_> {
         Ok(self.segments.iter().copied().find(|number| *number > segment))
     }
 
-    /// The first group from `from` on, below `end`, that proves that the log went on.
+    /// The first group from `from` on, below `end`, that proves that the log continued.
     fn find_proof(&mut self, from: u64, end: u64) -> Result<Option<(u64, GroupHeader)>, OpenError> {
         let geometry = self.files.identity.geometry;
         let first = geometry.replay_segment(from);
@@ -247,7 +247,7 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// The place that is damaged, and how, once the group at `proof` shows that there must be one.
+    /// The damaged place and the reason, given that the group at `proof` proves damage.
     fn culprit(&mut self, breaks: &ChainBreaks, proof: u64) -> Result<(u64, String), OpenError> {
         let geometry = self.files.identity.geometry;
         let here = breaks.first().map_or(self.chain.end(), |(at, _)| *at);
@@ -275,7 +275,7 @@ impl Walk<'_> {
     }
 }
 
-/// True for what a group looks like whose bytes are not those that were written.
+/// True for a group whose bytes differ from those that were written, as after a torn write.
 fn looks_torn(reason: &ChainBreak) -> bool {
     matches!(reason, ChainBreak::Group(GroupError::Checksum | GroupError::Short))
 }

@@ -1,4 +1,4 @@
-//! The background work of the log: frees what its time has come for, then lets the store do its own work.
+//! The background work of the log: frees storage whose release is durable, then runs the background work of the store.
 
 use super::{LogCore, State};
 use crate::error::LogFailure;
@@ -25,8 +25,8 @@ pub(crate) enum Maintenance {
 }
 
 impl LogCore {
-    /// The body of the thread for background work. It begins when the first group was written, so that the first answer
-    /// does not wait for it.
+    /// The body of the thread for background work. It begins when the first group was written, so that the first
+    /// response does not wait for it.
     pub(crate) fn maintain_until_stopped(&self) {
         let mut last = Maintenance::Idle;
         while self.wait_for_maintenance(last) {
@@ -55,7 +55,7 @@ impl LogCore {
             || self.store.reservation(state.wanted) != Reservation::Ready
     }
 
-    /// Does the most urgent piece of work.
+    /// Does the most urgent step of work.
     pub(crate) fn maintain(&self) -> Result<Maintenance, LogFailure> {
         if self.free_due()? {
             return Ok(Maintenance::Done);
@@ -91,7 +91,7 @@ impl LogCore {
         if due.is_empty() {
             return Ok(false);
         }
-        // The records that let them go must survive a power failure before the bytes are gone.
+        // The records that released them must survive a power failure before the bytes are freed.
         self.store.sync(u64::MAX)?;
         for target in due {
             self.free(&target)?;

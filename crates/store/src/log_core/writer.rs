@@ -1,5 +1,5 @@
 //! The writer: seals groups in the order of the log and hands them to the store, as many at once as the store takes.
-//! There is no timer: what arrives while the store is busy is the next group.
+//! There is no timer: the records that arrive while the store is busy form the next group.
 
 use super::state::OpenGroup;
 use super::{InFlight, LogCore};

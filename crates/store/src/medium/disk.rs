@@ -11,17 +11,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const LOCK: &str = "lock";
-/// Writes of at least this many bytes to segments go around the page cache, even in a medium that uses it: the copy
-/// into the cache and its later write-back cost more than the wait for the disk.
+/// Writes of at least this many bytes to segments bypass the page cache, even in a medium that uses it: the copy into
+/// the cache and its later write-back cost more than the wait for the disk.
 const LARGE_WRITE: usize = 256 << 10;
 
-/// A data folder, locked for this process as long as the medium or one of its files lives.
+/// A data folder, locked for this process as long as the medium or one of its files exists.
 #[derive(Debug)]
 pub struct DiskMedium {
     folder: PathBuf,
-    /// Why files are not written with O_DIRECT, if they are not: the caller wants that, or the file system refused.
+    /// Why files are not written with O_DIRECT, if they are not: at the caller's request, or because the file system
+    /// refused.
     buffered: Option<String>,
-    /// With `buffered`: large writes to segments go around the page cache all the same.
+    /// With `buffered`: large writes to segments bypass the page cache nevertheless.
     large_direct: bool,
     /// Whether files are opened for reading only.
     read_only: bool,
@@ -53,7 +54,7 @@ impl DiskMedium {
         })
     }
 
-    /// Opens `folder` for reading alone, and locks it: nothing in it is changed, and no broker can start on it
+    /// Opens `folder` for reading only, and locks it: nothing in it is changed, and no broker can start on it
     /// meanwhile.
     ///
     /// # Errors
@@ -76,7 +77,7 @@ impl DiskMedium {
     }
 
     /// The same folder, written through the page cache: a write does not wait for the disk, a sync does. Large writes
-    /// to segments still go around the cache where the file system allows that: they are faster so.
+    /// to segments still bypass the cache where the file system allows that, because they are faster then.
     #[must_use]
     pub fn through_page_cache(self) -> DiskMedium {
         let large_direct = self.buffered.is_none();
@@ -128,7 +129,7 @@ fn read_pid(mut lock: &File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Leaves our process id in the lock file, for the message that a second process shows.
+/// Writes the process id to the lock file, for the error message of a second process.
 fn write_pid(lock: &File) -> io::Result<()> {
     lock.write_all_at(format!("{:<10}\n", std::process::id()).as_bytes(), 0)
 }
@@ -228,18 +229,18 @@ impl Medium for DiskMedium {
     }
 }
 
-/// A file with a handle through the page cache and, where that is possible, one around it.
+/// A file with a buffered handle and, where that is possible, one with O_DIRECT.
 #[derive(Debug)]
 struct DiskFile {
     plain: File,
     direct: Option<File>,
-    /// Only large writes go around the page cache.
+    /// Only large writes bypass the page cache.
     large_only: bool,
     _lock: Arc<File>,
 }
 
 impl DiskFile {
-    /// The handle for an access: around the page cache if everything is in whole blocks.
+    /// The handle for an access: O_DIRECT if address, length and offset are multiples of a block.
     fn handle(&self, bytes: &[u8], offset: u64) -> &File {
         let numbers = [bytes.as_ptr().addr() as u64, bytes.len() as u64, offset];
         match &self.direct {
@@ -248,7 +249,8 @@ impl DiskFile {
         }
     }
 
-    /// True for the answer of a file system that opens files with O_DIRECT, but wants larger blocks or none.
+    /// True for the error of a file system that opens files with O_DIRECT, but requires larger blocks or refuses the
+    /// access.
     fn wants_plain(error: &io::Error) -> bool {
         error.kind() == ErrorKind::InvalidInput
     }
@@ -337,7 +339,7 @@ fn read_cached(_file: &File, _buf: &mut [u8], _offset: u64) -> bool {
 fn allocate(file: &File, len: u64) -> io::Result<()> {
     use rustix::io::Errno;
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, len) {
-        // Such a file system cannot promise room: the write will show it.
+        // Such a file system cannot reserve space: the write reports the shortage.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -197,7 +197,7 @@ impl Scan {
         }
     }
 
-    /// Looks through the rest of the segment and every later one for a group that proves damage.
+    /// Searches the rest of the segment and every later one for a group that proves damage.
     pub(super) fn find_proof(&mut self, end: u64) -> Result<Option<(u64, GroupHeader)>, OpenError> {
         let geometry = self.geometry();
         let first = geometry.replay_segment(end);
@@ -220,7 +220,7 @@ impl Scan {
         Ok(None)
     }
 
-    /// Writes again what may be in a cache only.
+    /// Rewrites and syncs the groups that may be in a cache only.
     pub(super) fn make_durable(&mut self) -> Result<(), OpenError> {
         let Some(tail) = self.chain.last_group() else {
             return Ok(());

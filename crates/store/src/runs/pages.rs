@@ -116,7 +116,7 @@ impl Pages {
                     self.cache().put((part.run, at), page);
                 }
                 Err(fault) if number == index => return Err(run.damaged(at, fault)),
-                // A reader that needs that page meets the fault.
+                // A reader that needs that page gets the error.
                 Err(_) => break,
             }
         }

@@ -35,7 +35,7 @@ pub(crate) struct PartView {
     small: Option<(Bytes, Arc<DirectoryPage>)>,
 }
 
-/// Where a reader stands in a directory: before a stretch.
+/// The position of a reader in a directory: before a stretch.
 #[derive(Clone)]
 pub(crate) struct Cursor {
     page: Option<Arc<DirectoryPage>>,
@@ -49,15 +49,15 @@ pub(crate) struct StretchWindow {
     pub(crate) bytes: Bytes,
 }
 
-/// The way a read takes to the medium.
+/// How a read accesses the medium.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPath {
     /// Through the page cache.
     PageCache,
-    /// In whole blocks, around the page cache where that is possible: no other reader will need the bytes soon.
+    /// In whole blocks, bypassing the page cache where that is possible: no other reader will need the bytes soon.
     Direct,
-    /// A large read goes around the page cache for the first reader of a range and through it for the second one. Both
-    /// are read ahead if they go forward.
+    /// A large read bypasses the page cache for the first reader of a range and goes through it for the second one.
+    /// Sequential reads are read ahead.
     Adaptive,
 }
 
@@ -81,8 +81,7 @@ impl PartView {
         Ok(view)
     }
 
-    /// Opens a part whose run may have a damaged header or footer, to read it past the damage. A small part has no
-    /// directory then.
+    /// Opens a part whose run may have a damaged header or footer, to salvage it. A small part has no directory then.
     pub(crate) fn open_unchecked(
         files: &Arc<RunFiles>,
         pool: &Arc<Pool>,
@@ -195,7 +194,7 @@ impl PartView {
         *cursor = Cursor { page: None, page_index: self.pages(), index: 0 };
     }
 
-    /// Moves a cursor that got no further than `before` behind what stopped it: a page that cannot be read.
+    /// Moves a cursor that did not get beyond `before` past the page that cannot be read.
     pub(crate) fn skip_if_at(&self, cursor: &mut Cursor, before: &Cursor) {
         let stuck =
             cursor.page.is_none() || (cursor.page_index, cursor.index) == (before.page_index, before.index);
@@ -236,7 +235,7 @@ impl PartView {
             let stretch = match self.peek(cursor) {
                 Ok(Some(stretch)) => stretch,
                 Err(error) if stretches.is_empty() => return Err(error),
-                // What was found comes first.
+                // The stretches before the damage are returned first.
                 Ok(None) | Err(_) => break,
             };
             let fits = stretches.first().is_none_or(|first| stretch.end - first.place <= max_bytes);
@@ -270,7 +269,7 @@ impl PartView {
         }
     }
 
-    /// A large read, whose reader may go forward.
+    /// A large read, whose reader may be sequential.
     fn read_forward(&self, range: Range<u64>) -> Result<Bytes, RunError> {
         let (key, counts) = (self.part.run, &self.files.read_ahead.access_counts);
         let non_blocking = self.run.non_blocking;
@@ -323,7 +322,7 @@ impl PartView {
                 break;
             }
         }
-        // What was freed while it was read may be anything.
+        // Bytes that were freed during the read are undefined.
         if self.files.is_live(self.part.run, &extent(&self.part)) {
             return Ok(());
         }

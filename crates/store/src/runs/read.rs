@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ottla_layout::run::BatchHead;
 use ottla_types::{Millis, Offset};
 
-/// Bytes that are searched at once when the directory does not show where.
+/// Bytes that are searched at once when the directory does not show the place.
 const SEARCHED: u64 = 256 << 10;
 
 /// Bytes by which a large read stays below the requested size.
@@ -65,18 +65,18 @@ impl PartBatch {
     }
 }
 
-/// A little of a buffer is copied out of it: an answer of a thousand small slices would hold a thousand buffers.
+/// Copies a small slice out of its buffer: a response of a thousand small slices would hold a thousand buffers.
 fn without_the_rest(slice: Bytes) -> Bytes {
     if slice.len() <= LITTLE { Bytes::copy_from_slice(&slice) } else { slice }
 }
 
-/// What was taken of a window so far.
+/// The batches that were taken from a window so far.
 struct WindowRead {
     start: usize,
     end: usize,
     first: Offset,
     last: Offset,
-    /// The next batch is too much, or too far.
+    /// The next batch exceeds the limit on bytes.
     full: bool,
     past: bool,
 }
@@ -135,7 +135,7 @@ impl PartView {
         }
     }
 
-    /// Whether there is more before `to`. A damaged page is more: the next read meets it.
+    /// Whether there is more before `to`. A damaged page counts as more: the next read reports the damage.
     fn goes_on(&self, cursor: &mut Cursor, to: Offset) -> bool {
         self.peek(cursor).map_or(true, |next| next.is_some_and(|next| next.base_offset < to))
     }

@@ -1,4 +1,4 @@
-//! Reads the batches that are whole out of a damaged part.
+//! Reads the intact batches of a damaged part.
 
 use crate::buffer::Pool;
 use crate::runs::error::RunError;
@@ -17,9 +17,9 @@ pub(crate) type LostOffsets = (Offset, Offset);
 
 type Sink<'a> = &'a mut dyn FnMut(PartBatch) -> Result<(), RunError>;
 
-/// Reads a part past what is damaged. A batch counts if its own checksum fits and the directory, where it is whole,
-/// knows its head. Where the directory is damaged, batches count if they fill the gap without one too few. They go to
-/// `sink`, in order.
+/// Reads a part and skips damage. Where the directory is intact, a batch is accepted if its checksum matches and the
+/// directory confirms the heads of its stretch. Where the directory is damaged, batches are accepted if valid batches
+/// fill the whole gap. Accepted batches go to `sink`, in order.
 pub(crate) fn salvage_part(
     files: &Arc<RunFiles>,
     pool: &Arc<Pool>,
@@ -52,9 +52,9 @@ struct PartSalvage<'a> {
     view: PartView,
     sink: Sink<'a>,
     lost: Vec<LostOffsets>,
-    /// What lies before is done.
+    /// Everything before it has been handled.
     place: u64,
-    /// No batch behind begins before this offset.
+    /// No later batch begins before this offset.
     next: Offset,
 }
 
@@ -70,7 +70,7 @@ impl PartSalvage<'_> {
     }
 
     /// Bytes that no readable directory page covers, up to `place`, where offset `to` follows: either all of them are
-    /// batches, or none counts.
+    /// valid batches, or none is accepted.
     fn gap(&mut self, place: u64, to: Offset) -> Result<(), RunError> {
         let bytes = self.bytes(self.place..place).unwrap_or_default();
         let mut found = Vec::new();

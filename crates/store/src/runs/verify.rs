@@ -20,7 +20,7 @@ pub struct PartReport {
     pub batches: u64,
     /// The faults, by place. Between the batches around one, offsets may be lost.
     pub faults: Vec<RunError>,
-    /// Only zeros are there: the part was freed, which is right if the log does not refer to it any more.
+    /// The part has only zeros: it was freed, which is correct if the log does not refer to it any more.
     pub freed: bool,
 }
 

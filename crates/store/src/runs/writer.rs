@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Bytes that are written at once.
 const PIECE: usize = 1 << 20;
-/// Bytes after which what was written is synced, so that the file never waits with much of it.
+/// Bytes after which the file is synced, so that it never has many unsynced bytes.
 const UNSYNCED: u64 = 32 << 20;
 
 /// What the caller knows of a part when it ends.

@@ -1,5 +1,5 @@
 //! Background work of the segment store: prepares the next segment, fills it with zeros ahead of the writer, and syncs
-//! segments that the log has left. It runs only when the log has come close to the end of what is prepared.
+//! segments behind the writer. It runs only when the end of the log is close to the end of the prepared space.
 
 use super::{SegmentStore, failure};
 use crate::buffer::{Buffer, Pool};
@@ -18,7 +18,7 @@ const AHEAD: Range<u64> = PIECE..8 * PIECE;
 /// Above this average size of groups no zeros are written: the change of metadata takes less time than writing
 /// everything twice.
 const LARGE_GROUP: u64 = 256 << 10;
-/// How far the log goes before the average size is looked at again while no zeros are written.
+/// While no zeros are written: bytes of log after which the average size is computed again.
 const LOOK: u64 = 8 * PIECE;
 
 /// What the writer, the appends and the background work know of the space ahead.
@@ -146,7 +146,7 @@ impl Reserver {
                 self.filled.insert(number, range.end - geometry.start_of(number));
                 Ok(true)
             }
-            // The space is allocated; on a medium that does not allocate, the writer meets the shortage.
+            // The space is allocated; on a medium that does not allocate, the writer gets the error.
             Err(error) if is_shortage(&error) => Ok(false),
             Err(error) => Err(failure(number, "filling", error)),
         }
@@ -154,7 +154,7 @@ impl Reserver {
 
     fn write_zeros(&mut self, store: &SegmentStore, number: u64, range: &Range<u64>) -> io::Result<()> {
         let zeros = self.zeros.get_or_insert_with(|| {
-            // Fresh memory is zero, and takes no physical memory until it is written to.
+            // Newly allocated memory is zero, and takes no physical memory until it is written to.
             let mut zeros = Pool::new(0).take(PIECE as usize);
             zeros.resize_for_read(PIECE as usize);
             zeros
@@ -250,7 +250,7 @@ fn claim(store: &SegmentStore, start: u64, limit: u64) -> Option<Range<u64>> {
     Some(range)
 }
 
-/// Without a sync for each group, segments that the log has left are synced here, where no caller waits for it.
+/// Without a sync for each group, segments behind the writer are synced here, where no caller waits for it.
 fn sync_left_segments(store: &SegmentStore, log: &dyn LogProgress) -> Result<(), LogFailure> {
     if store.syncs_each_group() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Reads segments from front to back in large aligned pieces. A thread reads the next pieces while the caller works on
+//! Reads segments from start to end in large aligned pieces. A thread reads the next pieces while the caller works on
 //! the last one.
 //!
 //! ```text
@@ -109,7 +109,7 @@ impl FileWindow {
     /// The `len` bytes at `offset`, a multiple of a block; fewer where the file ends.
     pub(crate) fn at(&mut self, offset: u64, len: usize) -> io::Result<&[u8]> {
         if self.source.is_none() {
-            // The header block is looked at after the first group.
+            // The header block is read after the first group.
             self.begin(if offset <= BLOCK { 0 } else { offset })?;
         }
         let until = offset + len as u64;

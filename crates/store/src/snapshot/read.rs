@@ -142,7 +142,7 @@ pub(crate) fn find_newest(
         let name = snapshot_name(position);
         let file = blobs.open(&name).map_err(OpenError::medium(&name, "opening"))?;
         let size = file.size().map_err(OpenError::medium(&name, "measuring"))?;
-        // Everything is checked before the first record is applied: a state cannot be taken back.
+        // Everything is checked before the first record is applied, because applying cannot be undone.
         let checked = match check_snapshot(Arc::clone(&file), identity) {
             Ok((first, last)) if first == position => Ok(last),
             Ok((other, _)) => Err(format!("it is the snapshot of position {other}")),

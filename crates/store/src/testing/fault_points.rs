@@ -1,4 +1,4 @@
-//! Fault points: faults that are bound to a change of a file's name instead of a call number. The fault strikes a given
+//! Fault points: faults that are bound to a change of a file's name instead of a call number. The fault occurs a given
 //! number of calls after the change.
 
 use super::{Fault, FaultMedium, World};
@@ -22,8 +22,7 @@ pub(super) struct FaultPoint {
 }
 
 impl FaultMedium {
-    /// Makes one call fail: the one that comes `calls` calls after the next `event` of a name that begins with
-    /// `prefix`.
+    /// Makes one call fail: the one that is `calls` calls after the next `event` of a name that begins with `prefix`.
     pub fn fail_after(&self, event: NameEvent, prefix: &str, calls: u64, fault: Fault) {
         self.world().fault_points.push(FaultPoint { event, prefix: prefix.to_owned(), calls, fault });
     }

@@ -1,4 +1,4 @@
-//! Writer, filler, readers, snapshots and freeing at the same time.
+//! The writer, the fill thread, readers, snapshots and freeing at the same time.
 
 use crate::common::{Chance, batch, free_before, open_on, stored};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 type Known = Mutex<Vec<(LogPosition, Bytes)>>;
 
-/// Reads batches by chance, and compares those that are still there.
+/// Reads random batches, and compares those that still exist.
 fn read_until_stopped(reader: &LogReader, known: &Known, stop: &AtomicBool, seed: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut compared = 0;
@@ -93,7 +93,7 @@ fn readers_see_what_was_appended_or_that_it_is_gone() {
     assert_eq!(places, tail);
 }
 
-/// A medium that is slow to write zeros, so that the writer catches up with the filler.
+/// A medium that is slow to write zeros, so that the writer catches up with the fill thread.
 struct SlowZeros(MemoryMedium);
 
 struct SlowFile(Arc<dyn MediumFile>);
