@@ -71,6 +71,9 @@ pub struct Metrics {
     pub throttled: Counter,
     /// Produce requests that waited because the tail of the log was full.
     pub waited: Counter,
+    /// Producers that a partition forgot: idle for `producer.id.expiration.ms`, or the least recently used above
+    /// `ottla.producers.max`.
+    pub producers_forgotten: Counter,
     topics: RwLock<HashMap<TopicId, Arc<TopicMetrics>>>,
 }
 
@@ -117,6 +120,7 @@ impl Metrics {
             rewrites_failed: Counter::default(),
             throttled: Counter::default(),
             waited: Counter::default(),
+            producers_forgotten: Counter::default(),
             topics: RwLock::default(),
         }
     }
@@ -162,6 +166,9 @@ impl Metrics {
             LogRecord::Transactions(TransactionRecord::TransactionEnded(ended)) => {
                 let counter = if ended.marker.commit { &self.committed } else { &self.aborted };
                 counter.add(1);
+            }
+            LogRecord::Partitions(PartitionRecord::ProducersExpired(expired)) => {
+                self.producers_forgotten.add(expired.producers.len() as u64);
             }
             LogRecord::Catalog(CatalogRecord::TopicDeleted(deleted)) => {
                 self.topics.write().unwrap_or_else(PoisonError::into_inner).remove(&deleted.id);

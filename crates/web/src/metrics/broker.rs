@@ -166,5 +166,10 @@ fn tail(metrics: &Metrics, encoder: &mut MetricsEncoder<'_>) -> fmt::Result {
         "ottla_produce_waited",
         "Produce requests that waited because the tail was full",
         metrics.waited.get(),
+    )?;
+    encoder.counter(
+        "ottla_producers_forgotten",
+        "Producers that a partition forgot, idle or above ottla.producers.max: a batch that one sends again is appended again",
+        metrics.producers_forgotten.get(),
     )
 }

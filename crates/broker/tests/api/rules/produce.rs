@@ -302,3 +302,22 @@ async fn b_30_b_32_t_48_sequences_wrap_on_the_wire() {
         assert_eq!(codes(&mut peer, &produce_request(Uuid::ZERO, 0, batch), 12).await, [expected]);
     }
 }
+
+#[tokio::test]
+async fn producers_above_the_limit_are_forgotten_and_counted() {
+    let server = broker(&[("ottla.producers.max", "10")]).await;
+    let mut peer = Peer::connect(&server).await;
+    let id = create(&mut peer, &[]).await;
+    for producer in 1..=14 {
+        let request = produce_request(id, 0, sound(Some(((producer, 0), 0)), 1, false, Compression::None));
+        assert_eq!(codes(&mut peer, &request, 12).await[0].0, ErrorCode::NONE);
+    }
+    let forgotten = || server.context().metrics().producers_forgotten.get();
+    for _ in 0..1000 {
+        if forgotten() >= 4 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{} of 4 producers are counted", forgotten());
+}
