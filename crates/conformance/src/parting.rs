@@ -17,6 +17,7 @@ pub fn adjust(kafka: &mut [Exchange], ottla: &[Exchange]) {
             "Fetch" => {
                 adjust_last_stable(&mut theirs.answer, &ours.answer, &log_starts);
                 adjust_aborted(&mut theirs.answer, &ours.answer);
+                adjust_markers(&mut theirs.answer);
             }
             _ => {}
         }
@@ -47,6 +48,14 @@ fn adjust_aborted(kafka: &mut Value, ottla: &Value) {
     if let Some(Value::Array(theirs)) = kafka.pointer_mut(&path) {
         let begins_later = |one: &Value| one["firstOffset"].as_i64() > last;
         theirs.retain(|one| ours.contains(one) || !begins_later(one));
+    }
+}
+
+/// In a topic with LogAppendTime Kafka's markers say that their time is of the append. Those of Ottla do not.
+fn adjust_markers(kafka: &mut Value) {
+    let batches = kafka.pointer_mut(&format!("{PARTITION}/_records")).and_then(Value::as_array_mut);
+    for batch in batches.into_iter().flatten().filter(|batch| batch["isControl"] == true) {
+        batch["timestampType"] = "createTime".into();
     }
 }
 
@@ -116,6 +125,19 @@ mod tests {
         let mut kafka = [fetched(9, &[5, 0])];
         adjust(&mut kafka, &[fetched(9, &[0])]);
         assert_eq!(kafka[0], fetched(9, &[5, 0]), "it begins within the records");
+    }
+
+    #[test]
+    fn only_markers_may_have_another_timestamp_type() {
+        let fetched = |control: bool, timestamps: &str| {
+            let batch = json!({ "isControl": control, "timestampType": timestamps });
+            exchange("Fetch", json!({ "responses": [{ "partitions": [{ "_records": [batch] }] }] }))
+        };
+        for control in [true, false] {
+            let (mut kafka, ottla) = ([fetched(control, "logAppendTime")], [fetched(control, "createTime")]);
+            adjust(&mut kafka, &ottla);
+            assert_eq!(kafka == ottla, control);
+        }
     }
 
     #[test]

@@ -59,6 +59,8 @@ struct Story {
     added: [[bool; PARTITIONS as usize]; PRODUCERS as usize],
     /// Whether the group has its member.
     member: bool,
+    /// How many member ids the static member of the group `~s` has had.
+    static_ids: u64,
     commits: u64,
 }
 
@@ -72,7 +74,9 @@ macro_rules! line {
 impl Story {
     fn step(&mut self, chance: &mut Chance, out: &mut String) {
         let p = chance.below(PRODUCERS);
-        match chance.below(100) {
+        match chance.below(110) {
+            100..107 => self.static_group(chance, p, out),
+            107..110 => configure(chance, out),
             0..6 => self.init(chance, p, out),
             6..16 => self.add(chance, p, out),
             16..40 => self.produce(chance, p, out),
@@ -142,8 +146,9 @@ impl Story {
         let (count, transactional) = (count.max(1), *added || !chance.one_in(12));
         line!(
             out,
-            r#"Produce {version} {{"transactionalId":"~x{p}","acks":-1,"timeoutMs":5000,"topicData":[{{"name":"~t","topicId":"$t","partitionData":[{{"index":{partition},"records":{{"$batch":{{"pid":"$p{p}","epoch":{},"seq":{sequence},"count":{count},"txn":{transactional}}}}}}}]}}]}}"#,
-            epoch(chance, p)
+            r#"Produce {version} {{"transactionalId":"~x{p}","acks":-1,"timeoutMs":5000,"topicData":[{{"name":"~t","topicId":"$t","partitionData":[{{"index":{partition},"records":{{"$batch":{{"pid":"$p{p}","epoch":{},"seq":{sequence},"count":{count},"txn":{transactional},"time":{}}}}}}}]}}]}}"#,
+            epoch(chance, p),
+            chance.below(20)
         );
     }
 
@@ -225,6 +230,69 @@ impl Story {
         }
     }
 
+    /// A group with one static member, which joins again without its member id, and whose earlier ids are fenced.
+    fn static_group(&mut self, chance: &mut Chance, p: u64, out: &mut String) {
+        if self.static_ids == 0 || chance.one_in(5) {
+            self.static_ids += 1;
+            let (version, id) = (chance.within(5, 9), self.static_ids);
+            line!(
+                out,
+                r#"JoinGroup {version} {{"groupId":"~s","sessionTimeoutMs":60000,"rebalanceTimeoutMs":3000,"memberId":"","groupInstanceId":"one","protocolType":"consumer","protocols":[{{"name":"range","metadata":"AAEC"}}]}} => s{id}=memberId sg?=generationId"#
+            );
+            line!(
+                out,
+                r#"SyncGroup 3 {{"groupId":"~s","generationId":"$sg","memberId":"$s{id}","groupInstanceId":"one","assignments":[{{"memberId":"$s{id}","assignment":"BQYH"}}]}}"#
+            );
+            return;
+        }
+        let id = if chance.one_in(4) { chance.within(1, self.static_ids) } else { self.static_ids };
+        self.commits += 1;
+        let (partition, offset) = (chance.below(PARTITIONS), self.commits);
+        let member =
+            format!(r#""generationIdOrMemberEpoch":"$sg","memberId":"$s{id}","groupInstanceId":"one""#);
+        let topics = format!(
+            r#""topics":[{{"name":"~t","topicId":"$t","partitions":[{{"partitionIndex":{partition},"committedOffset":{offset}}}]}}]"#
+        );
+        match chance.below(6) {
+            0 => {
+                line!(
+                    out,
+                    r#"Heartbeat {} {{"groupId":"~s","generationId":"$sg","memberId":"$s{id}","groupInstanceId":"one"}}"#,
+                    chance.within(3, 4)
+                );
+            }
+            1 => {
+                let version = chance.within(7, 10);
+                line!(out, r#"OffsetCommit {version} {{"groupId":"~s",{member},{topics}}}"#);
+            }
+            2 => {
+                let (version, epoch) = (chance.within(3, 6), epoch(chance, p));
+                line!(
+                    out,
+                    r#"TxnOffsetCommit {version} {{"transactionalId":"~x{p}","groupId":"~s","producerId":"$p{p}","producerEpoch":{epoch},{member},{topics}}}"#
+                );
+            }
+            3 => {
+                let member =
+                    if chance.one_in(2) { format!(r#""memberId":"$s{id}","#) } else { String::new() };
+                line!(
+                    out,
+                    r#"LeaveGroup {} {{"groupId":"~s","members":[{{{member}"groupInstanceId":"one"}}]}}"#,
+                    chance.within(3, 5)
+                );
+            }
+            4 => {
+                line!(out, r#"DescribeGroups 5 {{"groups":["~s"]}}"#);
+            }
+            _ => {
+                line!(
+                    out,
+                    r#"OffsetFetch 7 {{"groupId":"~s","topics":[{{"name":"~t","topicId":"$t","partitionIndexes":[0,1]}}],"requireStable":false}}"#
+                );
+            }
+        }
+    }
+
     /// At the end everything that can be seen is looked at.
     fn look(&self, out: &mut String) {
         for partition in 0..PARTITIONS {
@@ -240,7 +308,7 @@ impl Story {
         offsets(7, true, out);
         line!(out, r#"DescribeTransactions 0 {{"transactionalIds":["~x0","~x1","~x2"]}}"#);
         line!(out, r#"DescribeProducers 0 {{"topics":[{{"name":"~t","partitionIndexes":[0,1]}}]}}"#);
-        line!(out, r#"DescribeGroups 5 {{"groups":["~g"]}}"#);
+        line!(out, r#"DescribeGroups 5 {{"groups":["~g","~s"]}}"#);
     }
 }
 
@@ -253,11 +321,29 @@ fn epoch(chance: &mut Chance, p: u64) -> String {
     }
 }
 
+/// Changes a configuration of the topic that decides which batches it accepts and how it stores them.
+fn configure(chance: &mut Chance, out: &mut String) {
+    let (name, value) = match chance.below(6) {
+        0 => ("cleanup.policy", "compact"),
+        1 => ("cleanup.policy", "delete"),
+        2 => ("max.message.bytes", "90"),
+        3 => ("max.message.bytes", "1048588"),
+        4 => ("message.timestamp.type", "LogAppendTime"),
+        _ => ("message.timestamp.type", "CreateTime"),
+    };
+    line!(
+        out,
+        r#"IncrementalAlterConfigs {} {{"resources":[{{"resourceType":2,"resourceName":"~t","configs":[{{"name":"{name}","configOperation":0,"value":"{value}"}}]}}]}}"#,
+        chance.within(0, 1)
+    );
+}
+
 fn plain(chance: &mut Chance, out: &mut String) {
     let (version, partition, count) = (chance.within(3, 13), chance.below(PARTITIONS), chance.within(1, 3));
     line!(
         out,
-        r#"Produce {version} {{"acks":-1,"timeoutMs":5000,"topicData":[{{"name":"~t","topicId":"$t","partitionData":[{{"index":{partition},"records":{{"$batch":{{"count":{count}}}}}}}]}}]}}"#
+        r#"Produce {version} {{"acks":-1,"timeoutMs":5000,"topicData":[{{"name":"~t","topicId":"$t","partitionData":[{{"index":{partition},"records":{{"$batch":{{"count":{count},"time":{}}}}}}}]}}]}}"#,
+        chance.below(20)
     );
 }
 
@@ -287,7 +373,7 @@ fn list(chance: &mut Chance, out: &mut String) {
         0 => "-1".to_owned(),
         1 => "-2".to_owned(),
         2 => "-3".to_owned(),
-        _ => format!("\"$time+{}\"", chance.below(3)),
+        _ => format!("\"$time+{}\"", chance.below(22)),
     };
     line!(
         out,
