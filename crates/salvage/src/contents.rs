@@ -25,7 +25,7 @@ pub enum Item {
         /// How many bytes.
         size: u64,
     },
-    /// Bytes that are not as they were written; reading continues after them.
+    /// Damaged bytes; reading continues after them.
     Damage(Damage),
     /// The log ends.
     End(LogEnd),

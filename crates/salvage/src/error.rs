@@ -26,7 +26,7 @@ pub enum SalvageError {
         /// The error of one of the two media.
         source: io::Error,
     },
-    /// A batch that was readable before is not any more.
+    /// A batch that was readable before cannot be read any more.
     #[error("a batch changed while it was copied")]
     Changed,
     /// The new folder could not be written.

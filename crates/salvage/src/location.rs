@@ -33,7 +33,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Bytes that are not as they were written.
+/// Damage in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The first byte that is known to be affected, or the start of what it belongs to.

@@ -1,4 +1,4 @@
-//! Finds lost offsets: follows the offsets of each partition while the log is replayed.
+//! Finds lost offsets: tracks the offsets of each partition while the log is replayed.
 
 use ottla_core::partitions::Partitions;
 use ottla_types::record::{CatalogRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord};
@@ -21,7 +21,7 @@ pub(crate) struct LostOffsets {
 }
 
 impl LostOffsets {
-    /// Takes in a row of a snapshot.
+    /// Applies a row of a snapshot.
     pub(crate) fn restore(&mut self, row: &LogRecord) {
         match row {
             LogRecord::Partitions(PartitionRecord::PartitionRestored(row)) => {
@@ -30,7 +30,28 @@ impl LostOffsets {
             LogRecord::Offsets(OffsetRecord::OffsetsRestored(row)) => {
                 row.offsets.iter().for_each(|(at, offset, _)| self.commit(*at, offset.offset));
             }
-            _ => {}
+            // Only the rows above have the next offset of a partition or a committed offset.
+            LogRecord::Partitions(
+                PartitionRecord::PartsRestored(_)
+                | PartitionRecord::BatchesRestored(_)
+                | PartitionRecord::ProducerRestored(_)
+                | PartitionRecord::AbortedRestored(_)
+                | PartitionRecord::BatchAppended(_)
+                | PartitionRecord::MarkerAppended(_)
+                | PartitionRecord::LogStartMoved(_)
+                | PartitionRecord::ProducersExpired(_)
+                | PartitionRecord::PartsInstalled(_),
+            )
+            | LogRecord::Offsets(
+                OffsetRecord::StagedRestored(_)
+                | OffsetRecord::OffsetsCommitted(_)
+                | OffsetRecord::OffsetsStaged(_)
+                | OffsetRecord::OffsetsDeleted(_),
+            )
+            | LogRecord::Catalog(_)
+            | LogRecord::Transactions(_)
+            | LogRecord::Groups(_)
+            | LogRecord::SnapshotReached(_) => {}
         }
     }
 
@@ -39,7 +60,7 @@ impl LostOffsets {
         *highest = (*highest).max(offset.0);
     }
 
-    /// Takes in a record of the log.
+    /// Applies a record of the log.
     pub(crate) fn apply(&mut self, record: &LogRecord) {
         match record {
             LogRecord::Catalog(CatalogRecord::TopicCreated(created)) => {
@@ -72,7 +93,35 @@ impl LostOffsets {
                     *next = (*next).max(moved.log_start.0);
                 }
             }
-            _ => {}
+            // These records do not assign offsets.
+            LogRecord::Catalog(
+                CatalogRecord::ClusterCreated(_)
+                | CatalogRecord::TopicConfigured(_)
+                | CatalogRecord::BrokerConfigured(_),
+            )
+            | LogRecord::Offsets(
+                OffsetRecord::OffsetsStaged(_)
+                | OffsetRecord::OffsetsDeleted(_)
+                | OffsetRecord::OffsetsRestored(_)
+                | OffsetRecord::StagedRestored(_),
+            )
+            | LogRecord::Partitions(
+                PartitionRecord::ProducersExpired(_)
+                | PartitionRecord::PartsInstalled(_)
+                | PartitionRecord::PartitionRestored(_)
+                | PartitionRecord::PartsRestored(_)
+                | PartitionRecord::BatchesRestored(_)
+                | PartitionRecord::ProducerRestored(_)
+                | PartitionRecord::AbortedRestored(_),
+            )
+            | LogRecord::Transactions(
+                TransactionRecord::ProducerIdsReserved(_)
+                | TransactionRecord::TransactionUpdated(_)
+                | TransactionRecord::TransactionExtended(_)
+                | TransactionRecord::TransactionForgotten(_),
+            )
+            | LogRecord::Groups(_)
+            | LogRecord::SnapshotReached(_) => {}
         }
     }
 

@@ -19,12 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What can be read of a damaged log, and what is lost of it.
 #[derive(Debug)]
 pub struct Remaining {
-    /// TopicNames of the topics.
+    /// Names of the topics.
     pub names: TopicNames,
     /// Offsets that are lost, by partition.
     pub lost: BTreeMap<TopicPartition, Vec<OffsetRange>>,
-    /// Entries of damaged groups whose kind can be read and that were left out, because nothing proves them: how many
-    /// of each kind.
+    /// Entries of damaged groups that were left out, because no checksum proves them: how many of each kind, if the
+    /// kind can be read.
     pub dropped: BTreeMap<&'static str, u64>,
     /// How many batches of damaged groups were kept, because their own checksums prove them.
     pub rescued: u64,
@@ -43,7 +43,7 @@ pub struct Remaining {
     pub(crate) bad_parts: BTreeSet<(TopicPartition, Offset)>,
 }
 
-/// A transaction that holds read_committed readers back and that no transactional id will end.
+/// An open transaction that no transactional id will end. Readers with read_committed cannot read past it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orphan {
     /// The partition.
@@ -55,7 +55,7 @@ pub struct Orphan {
 }
 
 impl Remaining {
-    /// Replays a folder past everything damaged, and reads every batch that the state refers to.
+    /// Replays a folder, skips damage, and reads every batch that the state refers to.
     ///
     /// # Errors
     /// The medium fails.
@@ -91,7 +91,7 @@ impl Remaining {
         self.shard.partitions().get(at).is_some()
     }
 
-    /// Transactions that stay open for good, unless an operator aborts them.
+    /// Transactions that stay open permanently unless an operator aborts them.
     pub fn orphans(&self) -> Vec<Orphan> {
         let mut found = Vec::new();
         for (at, partition) in self.shard.partitions().iter() {

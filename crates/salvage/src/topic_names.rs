@@ -1,16 +1,16 @@
-//! TopicNames of topics, from the records and rows of the folder itself.
+//! Names of topics, from the records and snapshot rows of a data folder.
 
 use ottla_types::record::{CatalogRecord, LogRecord};
 use ottla_types::{TopicId, TopicPartition};
 use ottla_wire::Uuid;
 use std::collections::BTreeMap;
 
-/// TopicNames of the topics seen so far, deleted topics included.
+/// The names of the topics in the records so far, deleted topics included.
 #[derive(Debug, Default)]
 pub struct TopicNames(BTreeMap<TopicId, String>);
 
 impl TopicNames {
-    /// Takes in a record of the log or a row of a snapshot.
+    /// Adds the topic of a record of the log or of a row of a snapshot.
     pub fn learn(&mut self, record: &LogRecord) {
         if let LogRecord::Catalog(CatalogRecord::TopicCreated(created)) = record {
             self.0.insert(created.id, created.name.clone());
