@@ -10,11 +10,13 @@
 
 mod cursor;
 mod escape;
+mod fields;
 mod nested;
 mod node;
 mod old;
 mod records;
 mod text;
+mod values;
 mod walk;
 
 pub use escape::{escape_line, escape_lines, is_bidi_control, is_unprintable};

@@ -2,7 +2,8 @@
 //! any more.
 
 use super::cursor::SourceCursor;
-use super::walk::{Step, Walk, bytes};
+use super::values::bytes;
+use super::walk::{Step, Walk};
 use super::{Kind, Prefix, Region, Value};
 
 /// The position from which the checksum covers the entry.

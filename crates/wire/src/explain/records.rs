@@ -1,7 +1,8 @@
 //! Record batches and their records.
 
 use super::cursor::SourceCursor;
-use super::walk::{ReadResult, Step, Walk, bytes, int};
+use super::values::{ReadResult, bytes, int};
+use super::walk::{Step, Walk};
 use super::{Kind, Note, Prefix, Problem, Region, Value};
 use crate::batch::HEADER_SIZE;
 use crate::codec::{Compression, decompress};
