@@ -1,8 +1,9 @@
-//! Names every byte on the medium: headers by their tables, records by the code that decodes them.
+//! Names every byte on the medium: the fields of headers by tables, the fields of records by the code that decodes
+//! them.
 //!
-//! The spans of an explanation come in the order of their bytes, a span before those in it. Those in it lie side by
-//! side and fill it; only texts and bytes have bytes of their own in front, their length. Bytes that cannot be read are
-//! one span named `undecoded`.
+//! The spans of an explanation are in the order of their bytes, and a span comes before the spans inside it. The spans
+//! inside it are adjacent and cover it, except for the length in front of texts and bytes. Bytes that cannot be read
+//! are one span named `undecoded`.
 
 use crate::group::GROUP_HEADER;
 use crate::identity::IDENTITY_LEN;
@@ -190,7 +191,7 @@ mod tests {
     use crate::record::{encode, kind_name};
     use proptest::prelude::*;
 
-    /// The spans in one lie side by side and fill it, but for the length in front of texts and bytes.
+    /// The spans inside a span are adjacent and cover it, except for the length in front of texts and bytes.
     fn check_cover(spans: &[FieldSpan], len: usize) {
         let mut at = 0;
         for span in spans.iter().filter(|span| span.depth == 0) {

@@ -74,7 +74,7 @@ impl Geometry {
     }
 
     /// The segment that replay begins in when it must cover everything from `position` on: the one that holds the byte
-    /// before it, so that the chain up to `position` is seen too.
+    /// before it, so that the chain up to `position` is checked too.
     pub fn replay_segment(self, position: u64) -> u64 {
         self.segment_of(position.saturating_sub(1))
     }

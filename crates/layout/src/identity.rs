@@ -1,4 +1,4 @@
-//! The identity of a data folder: what every file in it must agree with.
+//! The identity of a data folder, which every file in it repeats.
 
 use crate::geometry::{Geometry, GeometryError};
 use crate::read::{put, u16_at, u32_at, u64_at};
@@ -39,7 +39,7 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// The bytes that stay.
+    /// The encoded identity.
     pub fn encode(&self) -> [u8; IDENTITY_LEN] {
         let mut bytes = [0; IDENTITY_LEN];
         put(&mut bytes, 0, MAGIC);

@@ -1,8 +1,8 @@
 //! The bytes on the medium: identity, segments, groups, records, runs and snapshots of the log, and the plan of a
 //! recovery. It must not know how a file is read or written, what time it is, or what a record means to the broker.
 //!
-//! Everything here is little-endian unless it is a Kafka batch, and is described for readers without the code in
-//! `docs/internals/format.md`. Tag and field numbers are frozen: a change is a new version beside the old one.
+//! Everything here is little-endian unless it is a Kafka batch. `docs/internals/format.md` describes the format without
+//! the code. Tags and versions are frozen: a change is a new version, and the old one can still be read.
 #![forbid(unsafe_code)]
 
 pub mod explain;

@@ -1,4 +1,4 @@
-//! Fixed-width fields out of bytes that may be damaged: checked, never panicking.
+//! Reads fixed-width fields from bytes that may be damaged, and never panics.
 
 /// Copies `N` bytes from `offset`, or `None` past the end.
 pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {

@@ -96,7 +96,7 @@ pub fn encode<'a>(record: &'a LogRecord, out: &mut Vec<u8>) -> &'a [u8] {
     }
 }
 
-/// A record read back.
+/// A decoded record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodedRecord {
     /// The record; the payload of a batch is left empty.

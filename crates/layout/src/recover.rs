@@ -1,4 +1,4 @@
-//! The plan of a recovery: which group comes next, where a log may be cut, and what must not be cut.
+//! The rules of recovery: which group is next, where a log may be truncated, and what must not be truncated.
 //!
 //! ```text
 //!        group n          group n+1 expected here, or at the start of the next segment
@@ -6,9 +6,10 @@
 //!    │ valid         │ not valid: why?  │ … lookahead …
 //!   ─┴───────────────┴──────────────────┴────────────────────
 //! ```
-//! A group is only begun after the one before it is durable, and it says up to where the log was durable when it was
-//! written. So a later group that was written in this chain and calls the broken place durable proves damage: such a
-//! log is refused. Without such proof the broken group was the last one, torn by a crash: the log is cut before it.
+//! The write of a group begins only after the group before it is durable, and it says up to where the log was durable
+//! when it was written. So a later group that was written in this chain and calls the broken place durable proves
+//! damage: such a log is refused. Without such proof the broken group was the last one, torn by a crash: the log is cut
+//! before it.
 
 use crate::geometry::Geometry;
 use crate::group::{Group, GroupError, GroupHeader};
@@ -41,7 +42,7 @@ pub enum ChainBreak {
     /// A group written for another place: left over from an earlier use of the file, or misdirected.
     #[error("the group was written for position {0}")]
     Elsewhere(u64),
-    /// It would reach over the end of the segment.
+    /// It would extend beyond the end of the segment.
     #[error("the group is longer than the rest of the segment")]
     TooLong,
     /// It does not continue the chain.
@@ -55,7 +56,7 @@ pub enum ChainBreak {
 }
 
 impl ChainBreak {
-    /// True if no crash can explain it, so that it must be reported even at the end of the log.
+    /// True if a crash cannot have caused it, so that it must be reported even at the end of the log.
     pub fn is_damage(&self) -> bool {
         matches!(self, ChainBreak::Group(GroupError::Entries | GroupError::NewerFormat(_)))
     }

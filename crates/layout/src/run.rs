@@ -1,4 +1,4 @@
-//! Runs: immutable files of sorted batches. All batches of a part lie together, as clients see them.
+//! Runs: immutable files of sorted batches. All batches of a part are adjacent, as clients see them.
 //!
 //! ```text
 //!   header block │ part: batches, directory │ part │ … │ table of parts, padding │ footer block

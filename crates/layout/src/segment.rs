@@ -1,4 +1,4 @@
-//! The header block of a segment. Groups repeat all of it: the header identifies a file that is looked at alone.
+//! The header block of a segment. Groups repeat all of it. The header identifies a file without the others.
 
 use crate::geometry::BLOCK;
 use crate::identity::Identity;

@@ -4,7 +4,7 @@
 //!   header │ chunk │ chunk │ … │ end
 //! ```
 //!
-//! Replay begins at the position of the first chunk; a later chunk has its place before the first entry of the log that
+//! Replay begins at the position of the first chunk; a later chunk is restored before the first entry of the log that
 //! is at or behind its position. The log must reach the position of the last one.
 
 use crate::identity::Identity;
@@ -62,7 +62,7 @@ pub enum SnapshotError {
 }
 
 impl SnapshotHeader {
-    /// The bytes that stay.
+    /// The encoded header.
     pub fn encode(&self) -> [u8; SNAPSHOT_HEADER] {
         let mut bytes = [0; SNAPSHOT_HEADER];
         put(&mut bytes, 0, MAGIC);
@@ -107,7 +107,7 @@ impl SnapshotHeader {
     }
 }
 
-/// Gathers entries into chunks.
+/// Collects entries into chunks.
 #[derive(Debug)]
 pub struct ChunkWriter {
     position: u64,
@@ -125,8 +125,8 @@ impl ChunkWriter {
         ChunkWriter { position, at: position, chunk: vec![0; CHUNK_HEADER], entries: 0, index: 0, total: 0 }
     }
 
-    /// What follows is of this position, which must not lie before the last one; returns the chunk that is ready to be
-    /// written, if one was open.
+    /// Sets the position of the entries that follow, which must not be before the last one. Returns the open chunk,
+    /// ready to be written, if there was one.
     pub fn advance(&mut self, position: u64) -> Option<Vec<u8>> {
         let ready = (self.entries > 0 && position != self.at).then(|| self.close());
         self.at = position;

@@ -11,11 +11,11 @@ pub enum FieldValue {
     Number(i128),
     /// A number that has a name.
     Named(i64, &'static str),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// Milliseconds since 1970.
     Time(i64),
-    /// A checksum, or a number by chance.
+    /// A checksum or a random number.
     Hex(u64),
     /// Text, behind its length unless it is a mark.
     Text(String),
@@ -48,7 +48,7 @@ pub struct FieldSpan {
     pub about: &'static str,
 }
 
-/// Gathers spans while a record is read.
+/// Collects spans while a record is read.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) spans: Vec<FieldSpan>,
@@ -77,7 +77,7 @@ impl Trace {
         }
     }
 
-    /// What the innermost span that is not ended says.
+    /// Sets the value of the innermost span that has not ended.
     pub(crate) fn set_value(&mut self, value: FieldValue) {
         if let Some(span) = self.open.last().and_then(|id| self.spans.get_mut(*id)) {
             span.value = value;

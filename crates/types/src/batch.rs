@@ -1,8 +1,8 @@
-//! What the broker's decisions need to know of a record batch.
+//! The facts about a record batch that the broker's decisions need.
 
 use crate::{Millis, ProducerEpoch, ProducerId, sequence_after};
 
-/// Whose clock the timestamps of a batch are from (attribute bit 3 of a record batch).
+/// The source of the timestamps of a batch: the producer or the broker (attribute bit 3 of a record batch).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimestampType {
     /// Each record carries the producer's time.
@@ -12,7 +12,7 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
-/// The header of a record batch, as far as decisions need it. The bytes travel beside it, unopened.
+/// The header of a record batch, as far as decisions need it. The bytes of the batch are passed separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSummary {
     /// Bytes of the whole batch, header included.
@@ -25,7 +25,7 @@ pub struct BatchSummary {
     pub base_timestamp: Millis,
     /// The largest timestamp in the batch, -1 for none.
     pub max_timestamp: Millis,
-    /// Whose clock the timestamps are from.
+    /// The source of the timestamps.
     pub timestamp_type: TimestampType,
     /// The producer, or [`ProducerId::NONE`].
     pub producer_id: ProducerId,

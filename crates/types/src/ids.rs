@@ -1,4 +1,4 @@
-//! Newtypes for the numbers that must not be mixed up.
+//! Types for numbers, so that one kind cannot be passed for another.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ impl Offset {
     /// The wire's "no offset".
     pub const NONE: Offset = Offset(-1);
 
-    /// The offset `count` further on.
+    /// The offset plus `count`.
     #[must_use]
     pub fn plus(self, count: i64) -> Offset {
         Offset(self.0 + count)
     }
 }
 
-/// The number a producer is known by; never handed out twice (T-22).
+/// The id of a producer; never assigned twice (T-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProducerId(pub i64);
 
@@ -61,13 +61,13 @@ impl Millis {
     /// The wire's "no time".
     pub const NONE: Millis = Millis(-1);
 
-    /// The time `span` later, at most the end of time.
+    /// The time `span` later, saturating at the largest value.
     #[must_use]
     pub fn after(self, span: Millis) -> Millis {
         Millis(self.0.saturating_add(span.0))
     }
 
-    /// How long ago `earlier` was; negative if it lies ahead.
+    /// The time since `earlier`; negative if `earlier` is later than `self`.
     #[must_use]
     pub fn since(self, earlier: Millis) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
@@ -98,7 +98,7 @@ pub struct TopicPartition {
     pub partition: i32,
 }
 
-/// A byte address in the endless log: segment number times segment size, plus the offset in the segment.
+/// The address of a byte in the log: segment number times segment size, plus the offset in the segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition(pub u64);
 

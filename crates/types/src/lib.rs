@@ -1,5 +1,5 @@
-//! Ids, numbers and the vocabulary of the log, shared by every crate.
-//! It must not know how any of them is encoded, decided, stored or sent.
+//! Ids, numbers and the records of the log, shared by every crate. It must not know how any of them is encoded,
+//! decided, stored or sent.
 #![forbid(unsafe_code)]
 
 mod batch;

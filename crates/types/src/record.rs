@@ -1,6 +1,6 @@
-//! The vocabulary of the log: every durable effect, as plain data.
+//! The records of the log: every durable effect, as plain data.
 //!
-//! A record holds a decision, not the request that led to it, so replay applies records and judges nothing. `core`
+//! A record holds a decision, not the request that led to it, so replay applies records and decides nothing. `core`
 //! makes and applies them, `layout` encodes them. A snapshot is a list of these records that rebuilds the state; the
 //! kinds named `…Restored` occur only there.
 //!
@@ -46,7 +46,7 @@ pub enum LogRecord {
     Groups(GroupRecord),
     /// Of the offsets of a group.
     Offsets(OffsetRecord),
-    /// Snapshot row: how far the snapshot had come when its next piece was taken.
+    /// Snapshot row: the last unit that the snapshot contained when its next piece was taken.
     SnapshotReached(SnapshotReached),
 }
 

@@ -32,7 +32,7 @@ pub enum DecodeError {
         /// Where the text begins.
         at: usize,
     },
-    /// Bytes left over.
+    /// Bytes after the end of the record.
     #[error("byte {at}: the record should end here")]
     Trailing {
         /// Where the record should end.

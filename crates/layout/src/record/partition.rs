@@ -1,7 +1,7 @@
-//! What happens in a partition: batches, markers, a moved start, forgotten producers, rewritten batches.
+//! Records of partitions: batches, markers, a moved start of the log, expired producers, rewritten batches.
 //!
-//! A batch is the one record with bytes that are not copied: the fields come first, the batch bytes fill the rest of
-//! the entry, so that they can be sent from where they lie.
+//! The bytes of a batch are not copied when the record is decoded. The fields come first, and the batch bytes fill the
+//! rest of the entry, so that they can be sent directly from the log.
 
 use super::field::{DecodeError, Field, Reader, fields};
 use crate::span::FieldValue;
@@ -26,7 +26,7 @@ fields! {
     PartsInstalled { partition, from, to, parts }
 }
 
-/// The fields of a batch; its bytes are the caller's to add.
+/// The fields of a batch; the caller adds its bytes.
 impl Field for BatchAppended {
     const WORD: &'static str = "BatchAppended";
 
@@ -65,7 +65,7 @@ const LOG_APPEND_TIME: u8 = 1 << 3;
 
 /// Writes what the broker assigned into the stored copy of a batch (record batch v2): base offset and leader epoch,
 /// which its checksum does not cover; for log append time also attribute bit 3, the largest timestamp, and the checksum
-/// anew. A batch shorter than a header is left alone: the broker refuses those before they come here.
+/// anew. A batch shorter than a header is left alone: the broker refuses those earlier.
 pub fn patch_batch(record: &BatchAppended, batch: &mut [u8]) {
     if batch.len() < MAX_TIMESTAMP + 8 {
         return;

@@ -36,10 +36,10 @@ pub struct BatchHead {
 /// Bytes that are not a whole batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchFault {
-    /// The head is not all there.
+    /// The head is incomplete.
     #[error("the head of a batch is cut short")]
     Short,
-    /// Its length is impossible, or more than there is.
+    /// Its length is invalid, or more than the bytes that are there.
     #[error("a batch says that {0} bytes follow, which cannot be")]
     Length(i32),
     /// Another format of batches.
@@ -82,7 +82,8 @@ impl BatchHead {
     }
 }
 
-/// The checksum of the heads of batches, one after the other. Gathers some before it computes: heads are short.
+/// The checksum of the heads of batches, one after the other. It buffers several heads before it computes, because
+/// heads are short.
 #[derive(Clone, Debug)]
 pub(super) struct HeadSum {
     checksum: u32,
@@ -99,7 +100,7 @@ impl Default for HeadSum {
 }
 
 impl HeadSum {
-    /// Takes in the head of `batch`.
+    /// Adds the head of `batch`.
     pub(super) fn push(&mut self, batch: &[u8]) {
         if self.used == GATHERED {
             self.checksum = self.checksum();
@@ -157,7 +158,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A batch as far as runs look into it.
+    /// A batch with the fields that runs read.
     pub(crate) fn batch(base: i64, delta: i32, time: i64, size: usize) -> Vec<u8> {
         let mut bytes = vec![base as u8; size.max(BATCH_HEAD)];
         let length = bytes.len() as i32 - 12;

@@ -1,4 +1,4 @@
-//! Where the batches of a partition are cut into parts: what `segment.bytes` and `segment.ms` mean here.
+//! Divides the batches of a partition into parts, by `segment.bytes` and `segment.ms`.
 
 use ottla_types::{Millis, Offset};
 
@@ -39,8 +39,7 @@ impl PartCutter {
         PartCutter { max_bytes, max_span, open: None }
     }
 
-    /// Takes in the next batch, which begins at `base_offset`; true if a new part begins with it, as with the first
-    /// one.
+    /// Adds the next batch, which begins at `base_offset`; true if a new part begins with it, as with the first one.
     pub fn begins(&mut self, base_offset: Offset, batch: CutBatch) -> bool {
         if let Some(open) = &mut self.open
             && open.takes(&batch, self.max_bytes, self.max_span)

@@ -1,5 +1,5 @@
-//! The directory of a part: where its batches begin, every 4 KiB or so. Pages of entries in order; each page can be
-//! checked and searched alone.
+//! The directory of a part: an index of its batches with an entry about every 4 KiB. Pages of entries in order; each
+//! page can be checked and searched alone.
 //!
 //! An entry stands for a **stretch**: the batches from its place to that of the next entry. The first stretch begins
 //! with the part; a new one begins with the first batch that lies 4096 bytes or more behind the last one's beginning.
@@ -38,13 +38,13 @@ pub struct Stretch {
     pub heads: u32,
 }
 
-/// A page that is not what it should be.
+/// A page that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageFault {
     /// Cut short, damaged, or from another place.
     #[error("the checksum of the directory page does not match")]
     Checksum,
-    /// The checksum matches, but the content makes no sense.
+    /// The checksum matches, but the content is invalid.
     #[error("the entries of the directory page make no sense")]
     Entries,
 }
@@ -144,7 +144,7 @@ fn checksum(id: &RunId, place: u64, page: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&seed), page.get(4..).unwrap_or_default())
 }
 
-/// Gathers the directory of one part while its batches are written.
+/// Builds the directory of one part while its batches are written.
 #[derive(Debug, Default)]
 pub struct DirectoryWriter {
     /// Whole pages without their headers' checksums.
@@ -181,7 +181,7 @@ impl DirectoryWriter {
         self.heads.push(bytes);
     }
 
-    /// Bytes that are held.
+    /// Bytes of memory that the directory takes.
     pub fn held(&self) -> usize {
         self.pages.len()
     }

@@ -1,4 +1,4 @@
-//! The ends of a run: header block, table of parts, footer block.
+//! The header block, table of parts and footer block of a run.
 
 use crate::geometry::{BLOCK, align_up};
 use crate::identity::Identity;
@@ -39,7 +39,7 @@ pub struct RunFooter {
     pub checksum: u32,
 }
 
-/// A row of the table: a part and whose it is.
+/// A row of the table: a part and its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunRow {
     /// The partition.
@@ -51,7 +51,7 @@ pub struct RunRow {
 /// Bytes of a run that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunFault {
-    /// Not the block that should be there.
+    /// Not a header or footer block.
     #[error("no {0} of a run is here")]
     Missing(&'static str),
     /// Damaged.
@@ -68,7 +68,7 @@ pub enum RunFault {
         /// The log it carries.
         log_id: u64,
     },
-    /// The checksum matches, but the content makes no sense.
+    /// The checksum matches, but the content is invalid.
     #[error("the {0} makes no sense")]
     Nonsense(&'static str),
 }

@@ -33,7 +33,7 @@ pub struct CommittedOffset {
     pub offset: Offset,
     /// Leader epoch of the last consumed record, -1 for none.
     pub leader_epoch: i32,
-    /// The client's own note.
+    /// The metadata string of the client.
     pub metadata: String,
     /// When it was committed or staged.
     pub at: Millis,

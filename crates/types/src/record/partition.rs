@@ -12,7 +12,7 @@ pub enum PartitionRecord {
     MarkerAppended(MarkerAppended),
     /// The start of a partition's log moved forward: DeleteRecords or retention (T-53, T-213).
     LogStartMoved(LogStartMoved),
-    /// Idle producers of a partition were forgotten (T-52).
+    /// The state of idle producers of a partition expired (T-52).
     ProducersExpired(ProducersExpired),
     /// Batches of a partition were rewritten: they lie in runs now.
     PartsInstalled(PartsInstalled),
@@ -58,7 +58,7 @@ pub struct MarkerAppended {
     pub offset: Offset,
 }
 
-/// What a transaction marker says (T-120). Its batch bytes follow from this and an offset.
+/// The content of a transaction marker (T-120). Its batch bytes are computed from this and an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     /// COMMIT, else ABORT.
@@ -82,17 +82,17 @@ pub struct LogStartMoved {
     pub log_start: Offset,
 }
 
-/// Producers of a partition that are forgotten.
+/// Producers of a partition whose state expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducersExpired {
     /// The partition.
     pub partition: TopicPartition,
-    /// The forgotten ones.
+    /// The expired ones.
     pub producers: Vec<ProducerId>,
 }
 
-/// A range of a partition's offsets lies in runs from here on, whatever held it before. The same record takes in a
-/// first rewrite, a merge of runs, and a compaction.
+/// A range of a partition's offsets lies in runs from here on, and no longer where it was before. The same record is
+/// used for a first rewrite, a merge of runs, and a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartsInstalled {
     /// The partition.
@@ -105,13 +105,14 @@ pub struct PartsInstalled {
     pub parts: Vec<RunPart>,
 }
 
-/// A stretch of a partition's batches in a run: what a segment is to Kafka. A run is a file of sorted batches that is
-/// never changed; in it the batches of a part follow each other without a gap, markers too, as clients see them.
+/// Consecutive batches of a partition in a run: the counterpart of a segment in Kafka. A run is a file of sorted
+/// batches that is never changed; in it the batches of a part follow each other without a gap, markers too, as clients
+/// see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunPart {
     /// Number of the run.
     pub run: u64,
-    /// Offset at which the part begins. Records may be missing behind it: compaction takes them out.
+    /// Offset at which the part begins. Records may be missing behind it, because compaction removes them.
     pub base_offset: Offset,
     /// Last offset of the part.
     pub last_offset: Offset,
@@ -127,10 +128,10 @@ pub struct RunPart {
     pub directory: u64,
     /// How many directory pages it has.
     pub pages: u32,
-    /// Compaction has seen it: it holds no two records with one key, nor one whose key is in an earlier part.
+    /// Compaction has processed it: it holds no two records with one key, nor one whose key is in an earlier part.
     pub clean: bool,
-    /// The earliest time at which compaction can take something more out of it: a mark of a deleted key, or of a
-    /// transaction that left nothing else. -1 for never.
+    /// The earliest time at which compaction can remove more of it: a tombstone, or the marker of a transaction without
+    /// remaining records. -1 for never.
     pub horizon: Millis,
 }
 
@@ -188,7 +189,7 @@ pub enum BatchPlace {
         /// Bytes of the batch.
         size: u32,
     },
-    /// Nowhere: a marker's bytes follow from what it says.
+    /// A marker has no stored bytes: they are computed from its content.
     Marker(Marker),
 }
 
@@ -201,7 +202,7 @@ pub struct ProducerRestored {
     pub state: ProducerState,
 }
 
-/// What a partition knows of a producer.
+/// The state of a producer in a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerState {
     /// The producer.
@@ -210,7 +211,7 @@ pub struct ProducerState {
     pub epoch: ProducerEpoch,
     /// Coordinator epoch of its last marker, -1 if none.
     pub coordinator_epoch: i32,
-    /// When it last appended, by the broker's clock (T-52, the better way).
+    /// When it last appended, by the broker's clock (T-52).
     pub last_append: Millis,
     /// Timestamp of its last batch or marker, shown by DescribeProducers.
     pub last_timestamp: Millis,
@@ -220,7 +221,7 @@ pub struct ProducerState {
     pub batches: Vec<ProducerBatch>,
 }
 
-/// One batch a producer is remembered by (T-41).
+/// One of the last batches of a producer, by which duplicates are recognised (T-41).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerBatch {
     /// Sequence number of its first record.

@@ -1,4 +1,4 @@
-//! How far a snapshot reaches.
+//! The row that ends a piece of a snapshot.
 
 use crate::{TopicId, TopicPartition};
 
@@ -6,14 +6,14 @@ use crate::{TopicId, TopicPartition};
 /// of this piece everything up to `unit`, inclusive, is in the snapshot, and nothing of later records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotReached {
-    /// The last unit that was looked for.
+    /// The last unit that the snapshot covers so far.
     pub unit: SnapshotUnit,
 }
 
-/// What goes into a snapshot in one piece, in the order in which it goes.
+/// A unit of the state. A snapshot takes a unit as a whole, and the units in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SnapshotUnit {
-    /// The cluster id, the broker's configuration, the producer ids that are taken.
+    /// The cluster id, the broker's configuration, the producer ids that were assigned.
     Broker,
     /// A topic, without its partitions.
     Topic(TopicId),
@@ -25,6 +25,6 @@ pub enum SnapshotUnit {
     Group(String),
     /// The offsets of a group.
     Offsets(String),
-    /// Whatever there is: the snapshot is whole.
+    /// Everything: the snapshot is complete.
     All,
 }

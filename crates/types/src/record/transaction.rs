@@ -6,7 +6,7 @@ use crate::{Millis, Offset, ProducerEpoch, ProducerId, TopicPartition};
 /// A record of transactional ids and producer ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionRecord {
-    /// Producer ids below a bound count as handed out (T-22).
+    /// Producer ids below a bound count as assigned (T-22).
     ProducerIdsReserved(ProducerIdsReserved),
     /// A transactional id was set to a state without touching partitions: InitProducerId, first partitions (T-251).
     TransactionUpdated(TransactionUpdated),
@@ -18,7 +18,7 @@ pub enum TransactionRecord {
     TransactionForgotten(TransactionForgotten),
 }
 
-/// Producer ids that count as handed out.
+/// Producer ids that count as assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerIdsReserved {
     /// The first id that is still free.
@@ -38,7 +38,7 @@ pub enum TransactionStatus {
     CompleteAbort,
 }
 
-/// All that is remembered of a transactional id (T-251).
+/// The durable state of a transactional id (T-251).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionState {
     /// The id.
