@@ -1,11 +1,11 @@
-//! Leaving out the records of aborted transactions, as a read_committed reader has to.
+//! Leaves out the records of aborted transactions, as a consumer with read_committed must.
 //!
 //! The broker sends all batches together with a list of aborted transactions: producer and first offset. A transaction
 //! on the list is skipped from its first offset to its abort marker (T-206).
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// What has to be known of a batch to keep or skip it.
+/// The fields of a batch that decide whether its records are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchFacts {
     /// Offset of its last record.
@@ -18,7 +18,7 @@ pub(crate) struct BatchFacts {
     pub(crate) marker: Option<bool>,
 }
 
-/// Judges the batches of one partition's answer, in offset order.
+/// Decides for each batch of a partition in a Fetch response, in offset order, whether its records are delivered.
 #[derive(Debug, Default)]
 pub(crate) struct AbortedFilter {
     upcoming: VecDeque<(i64, i64)>,
@@ -26,7 +26,7 @@ pub(crate) struct AbortedFilter {
 }
 
 impl AbortedFilter {
-    /// From the answer's list of first offset and producer id, in any order.
+    /// From the response's list of first offset and producer id, in any order.
     pub(crate) fn new(aborted: impl IntoIterator<Item = (i64, i64)>) -> AbortedFilter {
         let mut upcoming: Vec<(i64, i64)> = aborted.into_iter().collect();
         upcoming.sort_unstable();
@@ -53,7 +53,7 @@ mod tests {
     use super::{AbortedFilter, BatchFacts};
     use proptest::prelude::*;
 
-    /// One step of a made-up partition: a producer writes plainly, in its transaction, or ends it.
+    /// One step of a random partition: a producer writes without a transaction, in its transaction, or ends it.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Plain,
@@ -69,7 +69,7 @@ mod tests {
         ]
     }
 
-    /// The batches of a history, which of them must be seen, and the aborted transactions.
+    /// The batches of a history, which of them must be delivered, and the aborted transactions.
     fn play(steps: &[Step]) -> (Vec<BatchFacts>, Vec<bool>, Vec<(i64, i64)>) {
         let (mut batches, mut seen, mut aborted) = (Vec::new(), Vec::new(), Vec::new());
         let mut open: [Vec<usize>; 4] = Default::default();

@@ -1,6 +1,5 @@
-//! A blocking connection without a runtime, for programs that measure or start a broker: one request, one answer, in a
-//! version that the caller chooses. Frames can also be sent and received as bytes, so that malformed ones can be
-//! tested.
+//! A blocking connection without a runtime, for programs that measure or start a broker. The caller chooses the version
+//! of each request. Frames can also be sent and received as bytes, so that malformed ones can be tested.
 
 use bytes::Bytes;
 use ottla_wire::{Message, Request, Text, frame};
@@ -8,14 +7,15 @@ use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Bytes of the largest answer that is accepted.
+/// Bytes of the largest response that is accepted.
 const LARGEST_ANSWER: usize = 256 << 20;
 
-/// A connection to a broker that blocks its caller. Requests may be pipelined: answers arrive in their order.
+/// A connection to a broker that blocks its caller. Requests may be pipelined: the responses arrive in the order of the
+/// requests.
 pub struct BlockingConnection {
     stream: TcpStream,
     client_id: Text,
-    /// The memory of the last answer, which is reused when no answer refers to it any more.
+    /// The memory of the last response, which is reused when no response refers to it any more.
     memory: Bytes,
 }
 
@@ -35,10 +35,10 @@ impl BlockingConnection {
         Ok(BlockingConnection { stream, client_id: Text::from_static(client_id), memory: Bytes::new() })
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     ///
     /// # Errors
-    /// The connection failed, or request or answer do not follow the protocol ([`ErrorKind::InvalidData`]).
+    /// The connection failed, or the request or the response does not follow the protocol ([`ErrorKind::InvalidData`]).
     pub fn call<R: Request>(&mut self, request: &R, version: i16) -> io::Result<R::Response> {
         self.send(request, version)?;
         self.receive::<R>(version)
@@ -61,7 +61,7 @@ impl BlockingConnection {
         self.stream.write_all(bytes)
     }
 
-    /// Waits for the answer to a request of type `R`.
+    /// Waits for the response to a request of type `R`.
     ///
     /// # Errors
     /// As [`BlockingConnection::call`].
@@ -81,7 +81,7 @@ impl BlockingConnection {
         let length =
             usize::try_from(i32::from_be_bytes(size)).ok().filter(|length| *length <= LARGEST_ANSWER);
         let end = 4 + length.ok_or_else(|| invalid("a frame of an impossible size"))?;
-        // Fresh memory costs more than the bytes that are read into it.
+        // Allocating memory costs more than reading the bytes into it.
         let last = std::mem::take(&mut self.memory).try_into_mut();
         let mut memory = last.map(Vec::from).unwrap_or_default();
         if memory.len() < end {

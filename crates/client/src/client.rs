@@ -1,4 +1,4 @@
-//! The client itself: connections to every broker, the choice of the broker for a request, and retries.
+//! The client: connections to every broker, the choice of the broker for a request, and retries.
 
 use crate::cluster::{Coordinator, Node, View};
 use crate::connection::Connection;
@@ -24,7 +24,7 @@ const UNKNOWN_TOPIC_ATTEMPTS: u32 = 6;
 pub struct Options {
     /// Client id, which appears in the broker's logs and in descriptions of groups.
     pub client_id: String,
-    /// How long to wait for one answer.
+    /// How long to wait for one response.
     pub request_timeout: Duration,
     /// How long to retry after retriable errors.
     pub patience: Duration,
@@ -51,11 +51,11 @@ struct Inner {
     view: Mutex<View>,
 }
 
-/// The place of one connection; locked while it is opened, so that it is opened once.
+/// A slot for one connection; locked while the connection is opened, so that it is opened once.
 type Slot = tokio::sync::Mutex<Option<Arc<Connection>>>;
 
 impl Client {
-    /// Connects to the first of the addresses (`host:port`, separated by commas) that answers.
+    /// Connects to the first of the addresses (`host:port`, separated by commas) that accepts the connection.
     ///
     /// Fails with [`ClientError::Unreachable`] if none does.
     pub async fn connect(bootstrap: &str) -> Result<Client, ClientError> {
@@ -74,8 +74,8 @@ impl Client {
         Ok(client)
     }
 
-    /// A client of the same cluster with connections of its own. A broker answers the requests of one connection in
-    /// order: send requests that the broker holds (Fetch, JoinGroup) over connections that carry nothing else.
+    /// A client of the same cluster with connections of its own. A broker responds to the requests of one connection in
+    /// order, so send requests that the broker may delay (Fetch, JoinGroup) over a connection of their own.
     #[must_use]
     pub fn apart(&self) -> Client {
         let view = View { brokers: self.view().brokers.clone(), ..View::default() };
@@ -92,8 +92,8 @@ impl Client {
         &self.0.options
     }
 
-    /// Sends one request in the newest common version and waits for its answer. Nothing is retried, and the caller must
-    /// check the error codes inside the answer.
+    /// Sends one request in the newest common version and waits for its response. Nothing is retried, and the caller
+    /// must check the error codes inside the response.
     pub async fn call<R: Request>(&self, node: Node, request: R) -> Result<R::Response, ClientError> {
         self.call_within(node, request, ANY_VERSION).await
     }
@@ -121,7 +121,7 @@ impl Client {
         connection.call(&request, version, self.0.options.request_timeout + held).await
     }
 
-    /// Sends requests to several brokers at once and waits for all the answers.
+    /// Sends requests to several brokers at once and waits for all the responses.
     pub(crate) async fn call_each<R: Request + Send + Sync + 'static>(
         &self,
         requests: Vec<(Node, R)>,
@@ -149,7 +149,7 @@ impl Client {
         Ok(self.connection(Node::Any).await?.served().finalized(feature))
     }
 
-    /// The broker that coordinates `key`; cached until a retriable error.
+    /// The coordinator of `key`; cached until a retriable error.
     pub async fn coordinator(&self, kind: Coordinator, key: &str) -> Result<Node, ClientError> {
         if let Some(id) = self.view().coordinators.get(&(kind, key.to_owned())) {
             return Ok(Node::Id(*id));
@@ -257,8 +257,8 @@ impl Client {
     }
 }
 
-/// Adds to a connection's failure that the address is an advertised one: a wrong address there is hard to find
-/// otherwise.
+/// Adds to the error of a failed connection that the address is an advertised one, because a wrong advertised address
+/// is hard to find otherwise.
 fn advertised(error: ClientError, id: i32, address: &str) -> ClientError {
     match error {
         ClientError::ConnectionLost { peer, reason } if peer == address => {
@@ -289,7 +289,7 @@ fn with_port(address: &str) -> String {
     }
 }
 
-/// A time span in milliseconds as the protocol's fields have it; the largest value if it does not fit.
+/// A duration in milliseconds as an int32, saturating at the largest value.
 pub(crate) fn millis(span: Duration) -> i32 {
     i32::try_from(span.as_millis()).unwrap_or(i32::MAX)
 }

@@ -1,4 +1,4 @@
-//! What a client knows of a cluster: brokers, topics, leaders and coordinators. The requests that find it out are in
+//! The client's cached metadata of a cluster: brokers, topics, leaders and coordinators. The requests for it are in
 //! `metadata`.
 
 use crate::error::{ClientError, check};
@@ -15,7 +15,7 @@ pub enum Node {
     Id(i32),
 }
 
-/// What a coordinator coordinates.
+/// The key of a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coordinator {
     /// A consumer group, by its name.
@@ -24,19 +24,20 @@ pub enum Coordinator {
     Transaction = 1,
 }
 
-/// What the client knows of the cluster, from earlier answers.
+/// The metadata from earlier responses.
 #[derive(Default)]
 pub(crate) struct View {
     /// Addresses by broker id.
     pub(crate) brokers: BTreeMap<i32, String>,
     /// Topics that were looked up, by name.
     pub(crate) topics: HashMap<String, Topic>,
-    /// Broker ids by what they coordinate.
+    /// Broker ids by the key that they coordinate.
     pub(crate) coordinators: HashMap<(Coordinator, String), i32>,
 }
 
 impl View {
-    /// Forgets leaders and coordinators, which may have moved. Broker addresses stay until the next metadata.
+    /// Drops leaders and coordinators from the cache, because they may have changed. Broker addresses stay until the
+    /// next Metadata response.
     pub(crate) fn forget(&mut self) {
         self.topics.clear();
         self.coordinators.clear();
@@ -50,22 +51,22 @@ pub struct Topic {
     pub name: String,
     /// Its id; all zero if the broker has none.
     pub id: Uuid,
-    /// Whether the brokers use it for themselves.
+    /// Whether it is an internal topic of the brokers.
     pub internal: bool,
     /// By partition number.
     pub partitions: BTreeMap<i32, Partition>,
 }
 
-/// Where the copies of a partition are.
+/// The leader and the replicas of a partition.
 #[derive(Clone, Debug)]
 pub struct Partition {
     /// Broker id of the leader, -1 if there is none.
     pub leader: i32,
-    /// Counts changes of the leader; -1 if the broker does not say.
+    /// The leader epoch; -1 if the broker does not send it.
     pub leader_epoch: i32,
-    /// Broker ids of all copies.
+    /// Broker ids of all replicas.
     pub replicas: Vec<i32>,
-    /// Broker ids of the copies that are up to date.
+    /// Broker ids of the in-sync replicas.
     pub in_sync: Vec<i32>,
 }
 
@@ -82,7 +83,7 @@ impl Topic {
         }
     }
 
-    /// Whether a response's entry is for this topic: by name up to some version, by id from then on.
+    /// Whether a response's entry is for this topic: lower versions have its name, higher ones its id.
     pub(crate) fn is(&self, name: &str, id: Uuid) -> bool {
         name == self.name || (name.is_empty() && id == self.id)
     }

@@ -1,4 +1,4 @@
-//! What a commit of offsets consists of: the identity that commits, and the offsets.
+//! The parts of an offset commit: the identity of the committer, and the offsets.
 
 /// The identity under which offsets are committed: a member in its generation, or a client outside of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Membership {
     }
 }
 
-/// An offset to commit: continue from here.
+/// An offset to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupOffset {
     /// Name of the topic.

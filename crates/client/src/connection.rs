@@ -1,4 +1,4 @@
-//! One connection to one broker: frames out, frames in, matched by correlation id.
+//! One connection to one broker. Responses are matched to requests by correlation id.
 //!
 //! Two tasks own the halves of the socket, so a caller that is cancelled leaves no half-written frame.
 
@@ -19,10 +19,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Bytes of the largest frame that is accepted; a larger size is taken for garbage.
+/// Bytes of the largest frame that is accepted; a larger size is an error.
 const LARGEST_FRAME: usize = 256 << 20;
 
-/// A live connection. Requests may be pipelined; dropping it closes the socket.
+/// An open connection. Requests may be pipelined; dropping it closes the socket.
 pub(crate) struct Connection {
     peer: String,
     client_id: Text,
@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     tasks: [JoinHandle<()>; 2],
 }
 
-/// The calls that wait for an answer, by correlation id; after the connection is closed, the reason.
+/// The calls that wait for a response, by correlation id; after the connection is closed, the reason.
 #[derive(Default)]
 struct PendingCalls(Mutex<CallTable>);
 
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// The broker's address as it was dialled.
+    /// The broker's address, as the caller gave it.
     pub(crate) fn peer(&self) -> &str {
         &self.peer
     }
@@ -90,12 +90,12 @@ impl Connection {
         &self.served
     }
 
-    /// False once the socket is gone.
+    /// False once the socket is closed.
     pub(crate) fn is_open(&self) -> bool {
         self.waiting.list().closed.is_none()
     }
 
-    /// Sends a request in the given version and waits at most `limit` for its answer.
+    /// Sends a request in the given version and waits at most `limit` for its response.
     pub(crate) async fn call<R: Request>(
         &self,
         request: &R,
@@ -106,7 +106,7 @@ impl Connection {
         body::<R>(&answer, version).map_err(|error| self.malformed::<R>("answer to", error))
     }
 
-    /// As [`Connection::call`], but the answer stays undecoded: all bytes after the size.
+    /// As [`Connection::call`], but the response stays undecoded: all bytes after the size.
     pub(crate) async fn exchange<R: Request>(
         &self,
         request: &R,
@@ -125,7 +125,7 @@ impl Connection {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(_)) => Err(lost(&self.peer, self.waiting.reason())),
             Err(_) => {
-                // Answers arrive in order, so later ones would wait too, without end if the peer vanished without
+                // Responses arrive in order, so later ones would wait too: permanently, if the peer disappeared without
                 // closing.
                 self.waiting.close(format!("no answer to {} within {} ms", R::KEY.name(), limit.as_millis()));
                 Err(waited(format!("the answer to {} from {}", R::KEY.name(), self.peer), limit))
@@ -186,14 +186,14 @@ impl PendingCalls {
         Ok(())
     }
 
-    /// Hands an answer to the call that waits for it. After a timeout there is none.
+    /// Passes a response to the call that waits for it. After a timeout there is none.
     fn answer(&self, id: i32, bytes: Bytes) {
         if let Some(waiting) = self.list().answers.remove(&id) {
             let _ = waiting.send(bytes);
         }
     }
 
-    /// Ends every wait; the first reason stays.
+    /// Fails every waiting call; the first reason is kept.
     fn close(&self, reason: impl ToString) {
         let mut list = self.list();
         list.closed.get_or_insert_with(|| reason.to_string());
@@ -251,7 +251,7 @@ async fn read_frame(socket: &mut OwnedReadHalf) -> Result<(i32, Bytes), String> 
     Ok((i32::from_be_bytes(id), frame.freeze()))
 }
 
-/// Decodes the answer to a request of that version.
+/// Decodes the response to a request of that version.
 fn body<R: Request>(answer: &Bytes, version: i16) -> Result<R::Response, DecodeError> {
     let (_, mut reader) = frame::read_response_header(answer, R::KEY, version)?;
     R::Response::decode(&mut reader, version)

@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most that one answer holds, in bytes; a broker sends at least one batch even if that is larger.
+/// `max_bytes` of a Fetch request; a broker sends at least one batch even if that is larger.
 const ANSWER_BYTES: i32 = 16 << 20;
-/// The most of one partition in one answer, in bytes.
+/// `partition_max_bytes` of a Fetch request.
 const PARTITION_BYTES: i32 = 1 << 20;
 
 /// The isolation level of a reader.
@@ -29,14 +29,14 @@ pub enum Isolation {
     ReadCommitted = 1,
 }
 
-/// Reads the partitions that its owner assigns.
+/// Reads the partitions that the caller assigns.
 pub struct Consumer {
     client: Client,
     isolation: Isolation,
     places: VecDeque<Place>,
 }
 
-/// How far one partition has been read.
+/// The position in one partition.
 #[derive(Clone, Debug)]
 struct Place {
     topic: Arc<str>,
@@ -64,7 +64,7 @@ impl Consumer {
         self.places.clear();
     }
 
-    /// The next offset of each partition, sorted: what a group would commit.
+    /// The next offset of each partition, sorted; a group commits these.
     pub fn positions(&self) -> Vec<GroupOffset> {
         let mut positions: Vec<GroupOffset> = self.places.iter().map(position).collect();
         positions.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
@@ -99,7 +99,7 @@ impl Consumer {
         Ok(records)
     }
 
-    /// One Fetch to every leader of the partitions. Returns the answers by topic name; an error in one is returned
+    /// One Fetch to every leader of the partitions. Returns the responses by topic name; an error in one is returned
     /// instead.
     async fn fetch(&self, wait: Duration) -> Result<Vec<(String, PartitionData)>, ClientError> {
         let mut topics: Vec<Topic> = Vec::new();
@@ -193,7 +193,7 @@ fn add(request: &mut FetchRequest, topic: &Topic, place: &Place) {
 }
 
 impl Place {
-    /// Takes the records of one answer and advances the position.
+    /// Takes the records of one response and advances the position.
     fn take(
         &mut self,
         answer: &PartitionData,

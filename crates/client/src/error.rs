@@ -1,41 +1,41 @@
-//! What can go wrong between a client and its cluster.
+//! Errors of calls to a cluster.
 
 use ottla_wire::{ErrorCode, Versions};
 use std::time::Duration;
 
-/// A failed call. Kinds exist only where the caller's answer differs.
+/// A failed call. Two kinds are separate only if callers handle them differently.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No connection, or it broke before the answer came. Whether the request was carried out is unknown.
+    /// No connection, or it closed before the response arrived. Whether the broker executed the request is unknown.
     #[error("lost the connection to {peer}: {reason}")]
     ConnectionLost {
         /// Address of the broker.
         peer: String,
-        /// What the socket said.
+        /// The error of the socket.
         reason: String,
     },
-    /// None of the addresses given at start could be reached: nothing was ever sent.
+    /// None of the bootstrap addresses could be reached: nothing was sent.
     #[error("cannot reach a broker: {reason}")]
     Unreachable {
-        /// Each address that was tried, with what it said.
+        /// Each address that was tried, with its error.
         reason: String,
     },
-    /// The answer did not come in time. Whether the request was carried out is unknown.
+    /// The response did not arrive in time. Whether the broker executed the request is unknown.
     #[error("waited {} ms for {what}{}", after.as_millis(), last_words(last))]
     Timeout {
-        /// What was waited for, and from whom.
+        /// The request, and the broker.
         what: String,
-        /// How long.
+        /// The time that was waited.
         after: Duration,
-        /// The last failure before time ran out, if there were several attempts.
+        /// The last error before the timeout, if there were several attempts.
         last: Option<Box<ClientError>>,
     },
-    /// Bytes that do not follow the protocol, from the peer or from us.
+    /// Bytes that do not follow the protocol, from the broker or from this client.
     #[error("malformed {what}: {reason}")]
     Malformed {
-        /// Which message, and whose.
+        /// The message, and its sender.
         what: String,
-        /// Which field, at which byte.
+        /// The field and the position of the byte.
         reason: String,
     },
     /// Broker and client have no version of an API in common.
@@ -55,11 +55,11 @@ pub enum ClientError {
     Kafka {
         /// The code.
         code: ErrorCode,
-        /// Name of the API that answered so.
+        /// Name of the API.
         api: &'static str,
         /// The topic, partition, group or id concerned.
         about: String,
-        /// The broker's own words, if it sent any.
+        /// The broker's error message, if it sent one.
         message: Option<String>,
     },
     /// The client itself refused, before anything was sent.
@@ -85,7 +85,7 @@ impl ClientError {
         }
     }
 
-    /// Whether a broker sent this very code.
+    /// Whether a broker sent this code.
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code() == Some(code)
     }
@@ -103,7 +103,7 @@ impl ClientError {
     }
 }
 
-/// Turns an error code of a response into a result; `about` says what it was for.
+/// Turns an error code of a response into a result; `about` names the topic, partition, group or id.
 pub(crate) fn check(code: i16, api: &'static str, about: impl FnOnce() -> String) -> Result<(), ClientError> {
     check_with(code, api, about, None)
 }

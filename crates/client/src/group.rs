@@ -169,7 +169,7 @@ impl GroupConsumer {
         format!("group {:?}", self.options.group_id)
     }
 
-    /// Whether an error means that the member has to join again; remembers so.
+    /// Whether an error means that the member has to join again; if so, the next poll joins.
     fn is_lost(&mut self, error: &ClientError) -> bool {
         match error.code() {
             Some(ErrorCode::REBALANCE_IN_PROGRESS) => {}

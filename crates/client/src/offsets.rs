@@ -16,7 +16,7 @@ use std::time::Duration;
 /// A position in a partition, as a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// The first record there is.
+    /// The first record.
     Earliest,
     /// Behind the last record that the isolation level lets a reader see.
     Latest,
@@ -34,7 +34,7 @@ impl Start {
     }
 }
 
-/// A position in a partition, as the broker answers.
+/// A position in a partition, as in a ListOffsets response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetAndTimestamp {
     /// The offset; -1 if no record is that late.
@@ -53,7 +53,7 @@ pub struct CommittedOffset {
 }
 
 impl Client {
-    /// Looks up a place in each of the given partitions of a topic.
+    /// Looks up a position in each of the given partitions of a topic.
     pub async fn list_offsets(
         &self,
         topic: &str,
@@ -109,7 +109,8 @@ impl Client {
     }
 
     /// What a group has committed: for some partitions of one topic, or everything. Waits until no open transaction
-    /// holds offsets of those partitions; asked for everything, a broker may leave out what never was committed before.
+    /// holds offsets of those partitions; without a list of partitions, a broker may leave out partitions that have no
+    /// committed offset yet.
     pub async fn committed_offsets(
         &self,
         group: &str,
@@ -119,7 +120,7 @@ impl Client {
         self.retrying(&format!("offsets of group {group:?}"), look).await
     }
 
-    /// What a group has committed so far, whatever open transactions may still add.
+    /// The offsets that a group has committed, without waiting for open transactions.
     pub async fn committed_so_far(&self, group: &str) -> Result<Vec<CommittedOffset>, ClientError> {
         let look = || self.committed_once(group, None, false);
         self.retrying(&format!("offsets of group {group:?}"), look).await

@@ -1,8 +1,8 @@
 //! Sending records: always acks=all, always idempotent.
 //!
-//! A producer sends what it is given at once and returns when all of it is acknowledged; callers make batches by giving
-//! it many records. A batch is sent again under the same sequence number until the broker answers, so a lost answer
-//! never doubles it.
+//! A send begins immediately and returns when all records are acknowledged; to get large batches, pass many records at
+//! once. A batch is sent again with the same sequence number until the broker responds, so a lost response causes no
+//! duplicates.
 
 use crate::client::{Client, millis};
 use crate::cluster::{Coordinator, Node, Topic};
@@ -18,15 +18,15 @@ use ottla_wire::{Records, Versions};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
-/// A batch is closed before it grows past this many bytes; a broker takes 1 MiB unless set otherwise.
+/// The largest batch in bytes; a broker accepts 1 MiB by default.
 const BATCH_BYTES: usize = 900_000;
 
-/// How a producer behaves.
+/// Options of a producer.
 #[derive(Clone, Debug)]
 pub struct ProducerOptions {
-    /// Makes the producer transactional; the id's earlier holder is fenced.
+    /// Makes the producer transactional; an earlier producer with this id is fenced.
     pub transactional_id: Option<String>,
-    /// After this long the broker aborts an open transaction by itself.
+    /// The transaction timeout, after which the broker aborts an open transaction.
     pub transaction_timeout: Duration,
     /// Codec of the batches.
     pub compression: Compression,
@@ -42,7 +42,7 @@ impl Default for ProducerOptions {
     }
 }
 
-/// The place that the broker gave a record.
+/// The partition and the offset of a record that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordMetadata {
     /// Number of the partition.
@@ -60,7 +60,7 @@ pub struct Producer {
     /// Next sequence number by topic and partition; absent is 0.
     pub(crate) sequences: HashMap<(String, i32), i32>,
     pub(crate) transaction: Option<Transaction>,
-    /// Why nothing more can be sent: after a failure it is unknown what arrived.
+    /// The failure after which nothing more can be sent, because it is unknown which records arrived.
     pub(crate) broken: Option<String>,
     spread: usize,
 }
@@ -87,7 +87,7 @@ struct Outgoing {
 }
 
 impl Producer {
-    /// Gets a producer id, and with a transactional id fences the earlier holder and aborts what it left open.
+    /// Gets a producer id. With a transactional id, fences an earlier producer and aborts its open transaction.
     pub async fn start(client: Client, options: ProducerOptions) -> Result<Producer, ClientError> {
         let mut producer = Producer {
             client,
@@ -138,8 +138,8 @@ impl Producer {
         Ok((ProducerId(answer.producer_id), ProducerEpoch(answer.producer_epoch)))
     }
 
-    /// Sends records to a topic, each to `partition`, or else where its key belongs, or else to one partition per call
-    /// in turn. Returns when all are acknowledged, with the place of each in the order given.
+    /// Sends records to a topic, each to `partition`, or else to the partition of its key, or else to one partition per
+    /// call in turn. Returns when all are acknowledged, with partition and offset of each in the given order.
     ///
     /// After an error it is unknown which records arrived: abort the transaction, or start another producer.
     pub async fn send(
@@ -186,7 +186,7 @@ impl Producer {
         }
     }
 
-    /// Remembers that something failed with records or offsets under way.
+    /// Records that a request with records or offsets failed.
     pub(crate) fn breaks(&mut self, error: ClientError) -> ClientError {
         self.broken = Some(error.to_string());
         error
@@ -219,7 +219,7 @@ impl Producer {
         Ok(queues)
     }
 
-    /// Cuts one partition's records into batches.
+    /// Divides one partition's records into batches.
     fn cut(
         &mut self,
         topic: &str,
@@ -250,7 +250,7 @@ impl Producer {
         Ok(queue)
     }
 
-    /// Sends one batch per partition to the leaders of the moment; the base offset of each partition's batch.
+    /// Sends one batch per partition to the current leaders; returns the base offset of each partition's batch.
     async fn send_round(&self, topic: &str, round: &[Outgoing]) -> Result<HashMap<i32, i64>, ClientError> {
         let topic = self.client.topic(topic, true).await?;
         let mut by_leader: Vec<(Node, ProduceRequest)> = Vec::new();

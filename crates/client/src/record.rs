@@ -8,7 +8,7 @@ use ottla_wire::batch::{self, Batch, BatchBuilder, BatchError, ControlRecord, Ne
 use ottla_wire::codec::Compression;
 use std::sync::Arc;
 
-/// The most that one batch may hold when decompressed, in bytes.
+/// The largest decompressed batch, in bytes.
 const LARGEST_BATCH: usize = 256 << 20;
 /// Bytes of a record besides its key, value and headers, at most.
 const RECORD_OVERHEAD: usize = 40;
@@ -26,7 +26,7 @@ pub struct Record {
     pub timestamp: Option<i64>,
 }
 
-/// A name with a value that travels with a record.
+/// A header of a record: a name with a value.
 pub type Header = (String, Option<Bytes>);
 
 /// A record that was read.
@@ -99,7 +99,7 @@ pub(crate) struct DecodedBatches {
     pub(crate) last_offset: Option<i64>,
 }
 
-/// Reads the batches of an answer. A batch that the answer cuts off at its end is left for the next fetch.
+/// Reads the batches of a response. An incomplete batch at the end is left for the next fetch.
 pub(crate) fn decode_batches(
     bytes: &Bytes,
     topic: &Arc<str>,

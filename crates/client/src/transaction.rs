@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 const ADDS_BY_ITSELF: i16 = 2;
 
 impl Producer {
-    /// Opens a transaction. Nothing is sent yet; the broker's clock starts with the first record or offset.
+    /// Opens a transaction. Nothing is sent yet; the transaction timeout starts with the first record or offset.
     pub async fn begin(&mut self) -> Result<(), ClientError> {
         if self.options.transactional_id.is_none() {
             return Err(ClientError::Misuse("the producer has no transactional id".to_owned()));
@@ -63,13 +63,13 @@ impl Producer {
         sent.map_err(|error| self.breaks(error))
     }
 
-    /// Makes everything in the transaction visible, at once and for good.
+    /// Commits the transaction: makes its records and offsets visible atomically.
     pub async fn commit(&mut self) -> Result<(), ClientError> {
         self.check_open()?;
         self.end(true).await
     }
 
-    /// Drops everything in the transaction; whatever failed in it is settled with that.
+    /// Aborts the transaction: discards its records and offsets, and clears an earlier failure.
     pub async fn abort(&mut self) -> Result<(), ClientError> {
         if self.transaction.is_none() {
             return Err(ClientError::Misuse("no transaction is open".to_owned()));
@@ -87,7 +87,7 @@ impl Producer {
         }
     }
 
-    /// Ends the transaction. Empty ones are never told to the broker (T-109).
+    /// Ends the transaction. For an empty one nothing is sent (T-109).
     async fn end(&mut self, commit: bool) -> Result<(), ClientError> {
         let Some(transaction) = &self.transaction else { return Ok(()) };
         let bumps = transaction.adds_by_itself;
@@ -103,7 +103,7 @@ impl Producer {
         }
         self.transaction = None;
         if self.broken.is_some() && !bumps {
-            // Which sequence numbers arrived is unknown: a new epoch starts them afresh.
+            // Which sequence numbers arrived is unknown: a new epoch begins with sequence number 0.
             self.init().await?;
         }
         self.broken = None;
@@ -126,7 +126,7 @@ impl Producer {
         Ok(answer)
     }
 
-    /// Tells the coordinator of partitions that are new in the transaction, where Produce does not do so itself.
+    /// Sends partitions that are new in the transaction to the coordinator, if Produce does not add them itself.
     pub(crate) async fn join_transaction(
         &mut self,
         topic: &str,

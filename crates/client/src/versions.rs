@@ -5,7 +5,7 @@ use ottla_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use ottla_wire::{ApiKey, Request, Versions};
 use std::collections::HashMap;
 
-/// The API versions and features in a broker's ApiVersions answer.
+/// The API versions and features in a broker's ApiVersions response.
 #[derive(Default)]
 pub(crate) struct BrokerVersions {
     ranges: HashMap<i16, Versions>,
@@ -43,17 +43,17 @@ impl From<ApiVersionsResponse> for BrokerVersions {
     }
 }
 
-/// The ApiVersions row of an UNSUPPORTED_VERSION answer; 0 from brokers so old that they send none.
+/// The ApiVersions row of an UNSUPPORTED_VERSION response; 0 from brokers that are too old to send one.
 pub(crate) fn offered(answer: &ApiVersionsResponse) -> i16 {
     let row = answer.api_keys.iter().find(|row| row.api_key == ApiVersionsRequest::KEY.0);
     row.map_or(0, |row| row.max_version.max(0))
 }
 
-/// The versions of `R` that this client speaks.
+/// The versions of `R` that this client implements.
 ///
-/// Where an API once had two shapes (one key or a list of keys), only the newer shape is spoken. AddPartitionsToTxn
-/// from version 4 on is for brokers only (T-80), and OffsetFetch from 10 on names topics by ids that only a living
-/// topic resolves. A version that Kafka marks unstable is never used.
+/// If an API has had two forms (one key or a list of keys), the client implements only the newer form.
+/// AddPartitionsToTxn from version 4 on is for brokers only (T-80), and OffsetFetch from 10 on names topics by ids,
+/// which can be resolved only for existing topics. A version that Kafka marks unstable is never used.
 pub(crate) fn ours<R: Request>(within: Versions) -> Versions {
     let shape = match R::KEY {
         ApiKey::FIND_COORDINATOR => Versions::new(4, i16::MAX),
