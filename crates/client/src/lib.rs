@@ -1,5 +1,5 @@
-//! A small typed Kafka client: connections, routing, a producer with transactions, a consumer, a group member. It must
-//! not know how a broker works inside: it uses only the protocol, with Ottla and Apache Kafka alike.
+//! A small typed Kafka client: connections, routing, a producer with transactions, a consumer, a group member.
+//! It must not know how a broker works inside: it uses only the protocol, with Ottla and Apache Kafka alike.
 //!
 //! The `ottla` commands and the tests use it. It uses the newest version of each API that both sides have; every
 //! request of the protocol can be sent with [`Client::call`].

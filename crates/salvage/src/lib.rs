@@ -25,7 +25,7 @@ pub use lost_offsets::OffsetRange;
 pub use new_folder::write_folder;
 pub use ottla_store::inspect::Folder;
 pub use ottla_store::{OpenError, PartBatch, RecoveryReport, TornGroup};
-pub use remaining::{Orphan, Remaining};
+pub use remaining::{OrphanTransaction, Remaining};
 pub use runs::{Part, PartItem, Run, batches, runs};
 pub use topic_names::TopicNames;
 pub use verify::{CheckedCounts, Note, Report, verify};

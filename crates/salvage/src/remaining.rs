@@ -45,7 +45,7 @@ pub struct Remaining {
 
 /// An open transaction that no transactional id will end. Readers with read_committed cannot read past it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Orphan {
+pub struct OrphanTransaction {
     /// The partition.
     pub partition: TopicPartition,
     /// Its producer.
@@ -92,7 +92,7 @@ impl Remaining {
     }
 
     /// Transactions that stay open permanently unless an operator aborts them.
-    pub fn orphans(&self) -> Vec<Orphan> {
+    pub fn orphans(&self) -> Vec<OrphanTransaction> {
         let mut found = Vec::new();
         for (at, partition) in self.shard.partitions().iter() {
             for producer in partition.producers() {
@@ -104,7 +104,7 @@ impl Remaining {
                 });
                 if !owned {
                     let producer_id = producer.producer_id.0;
-                    found.push(Orphan { partition: at, producer_id, first_offset: first.0 });
+                    found.push(OrphanTransaction { partition: at, producer_id, first_offset: first.0 });
                 }
             }
         }

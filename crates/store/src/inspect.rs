@@ -128,8 +128,8 @@ impl Folder {
     ///
     /// # Errors
     /// The medium fails.
-    pub fn replay(&self, see: &mut dyn FnMut(SalvageItem)) -> Result<(), OpenError> {
-        replay_past_damage(Arc::clone(&self.medium), self.identity(), &self.listing, see)
+    pub fn replay(&self, visit: &mut dyn FnMut(SalvageItem)) -> Result<(), OpenError> {
+        replay_past_damage(Arc::clone(&self.medium), self.identity(), &self.listing, visit)
     }
 
     /// Reads fragments: the entries that can be read between two positions where no valid group is. Returns the
@@ -141,29 +141,29 @@ impl Folder {
         fragments::between(self, from, to)
     }
 
-    /// Reads every segment from start to end and passes its items to `see`, in log order.
+    /// Reads every segment from start to end and passes its items to `visit`, in log order.
     ///
     /// # Errors
-    /// The medium fails, or what `see` returns.
+    /// The medium fails, or what `visit` returns.
     pub fn walk<E: From<OpenError>>(
         &self,
-        see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
+        visit: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        walk::walk(&self.files, self.replay_segment(), see)
+        walk::walk(&self.files, self.replay_segment(), visit)
     }
 
     /// Reads a snapshot from its start to the first damage.
     ///
     /// # Errors
-    /// The medium fails, or what `see` returns.
+    /// The medium fails, or what `visit` returns.
     pub fn snapshot<E: From<OpenError>>(
         &self,
         position: u64,
-        see: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
+        visit: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let name = snapshot_name(position);
         let blob = self.blobs.open(&name).map_err(OpenError::medium(&name, "opening"))?;
-        snapshot::read(blob.as_ref(), &name, &self.identity(), position, see)
+        snapshot::read(blob.as_ref(), &name, &self.identity(), position, visit)
     }
 
     /// Reads a part and skips damage: passes intact batches to `sink`, in order. Returns the ranges (first and last

@@ -182,12 +182,12 @@ pub(crate) fn dry_run(
 }
 
 /// Reads the newest intact snapshot and the log behind it, and skips damage. Passes everything that can be read to
-/// `see`, in log order. Changes nothing.
+/// `visit`, in log order. Changes nothing.
 pub(crate) fn replay_past_damage(
     medium: Arc<dyn Medium>,
     identity: Identity,
     listing: &Listing,
-    see: &mut dyn FnMut(SalvageItem),
+    visit: &mut dyn FnMut(SalvageItem),
 ) -> Result<(), OpenError> {
     let positions = listing.snapshots.iter().copied();
     let SnapshotSearch { newest, .. } =
@@ -197,23 +197,23 @@ pub(crate) fn replay_past_damage(
     let mut scan = Scan::new(SegmentFiles::new(medium, identity, listing), first, newest, false);
     scan.unread = Some(Vec::new());
     loop {
-        scan.replay(&mut |replayed| see(SalvageItem::Replayed(replayed)))?;
+        scan.replay(&mut |replayed| visit(SalvageItem::Replayed(replayed)))?;
         for error in scan.unread.iter_mut().flat_map(|unread| unread.drain(..)) {
-            see(SalvageItem::Unreadable(error));
+            visit(SalvageItem::Unreadable(error));
         }
         let from = scan.chain.end();
         let Some((to, _)) = scan.find_proof(from)? else { break };
         // Damage before the snapshot loses nothing: the snapshot has the effect of those records.
         if to > floor {
-            see(SalvageItem::Damage { from: from.max(floor), to });
+            visit(SalvageItem::Damage { from: from.max(floor), to });
         }
         scan.chain = Chain::from_place(identity, to);
     }
     let end = scan.chain.end().max(floor);
     if end < proven {
-        see(SalvageItem::Damage { from: end, to: proven });
+        visit(SalvageItem::Damage { from: end, to: proven });
     }
-    restore(&mut scan.pieces, u64::MAX, &mut |row| see(SalvageItem::Replayed(row)))
+    restore(&mut scan.pieces, u64::MAX, &mut |row| visit(SalvageItem::Replayed(row)))
 }
 
 /// The segment that replay begins with must be there, unless nothing was ever written.

@@ -53,7 +53,7 @@ struct World {
 
 #[derive(Debug, Default)]
 struct Content {
-    seen: Vec<u8>,
+    written: Vec<u8>,
     synced: Vec<u8>,
     /// Sectors written since the last sync, with every state they had.
     pending: BTreeMap<usize, Vec<Vec<u8>>>,
@@ -143,7 +143,7 @@ impl FaultMedium {
     pub fn fork(&self, seed: u64) -> FaultMedium {
         let world = self.world();
         let files = world.files.iter().map(|file| Content {
-            seen: file.seen.clone(),
+            written: file.written.clone(),
             synced: file.synced.clone(),
             pending: file.pending.clone(),
             allocated: file.allocated,
@@ -166,13 +166,13 @@ impl FaultMedium {
     /// Name and size of every file.
     pub fn files(&self) -> Vec<(String, usize)> {
         let world = self.world();
-        world.names.iter().map(|(name, id)| (name.clone(), world.files[*id].seen.len())).collect()
+        world.names.iter().map(|(name, id)| (name.clone(), world.files[*id].written.len())).collect()
     }
 
     /// Bytes of a file, empty if there is none.
     pub fn contents(&self, name: &str) -> Vec<u8> {
         let world = self.world();
-        world.names.get(name).map(|id| world.files[*id].seen.clone()).unwrap_or_default()
+        world.names.get(name).map(|id| world.files[*id].written.clone()).unwrap_or_default()
     }
 
     /// Replaces the bytes of a file from `offset` on, as damage to the medium would.
@@ -182,7 +182,7 @@ impl FaultMedium {
             return;
         };
         let file = &mut world.files[id];
-        for content in [&mut file.seen, &mut file.synced] {
+        for content in [&mut file.written, &mut file.synced] {
             for (place, byte) in content.iter_mut().skip(offset).zip(bytes) {
                 *place = *byte;
             }
@@ -225,22 +225,22 @@ fn pick(chance: &mut u64, count: usize) -> usize {
 impl Content {
     fn write(&mut self, bytes: &[u8], offset: usize) {
         let end = offset + bytes.len();
-        if self.seen.len() < end {
-            self.seen.resize(end, 0);
+        if self.written.len() < end {
+            self.written.resize(end, 0);
         }
-        self.seen[offset..end].copy_from_slice(bytes);
+        self.written[offset..end].copy_from_slice(bytes);
         for block in offset / BLOCK..end.div_ceil(BLOCK) {
             self.holes.remove(&block);
         }
         for sector in offset / SECTOR..end.div_ceil(SECTOR) {
-            let range = sector * SECTOR..self.seen.len().min((sector + 1) * SECTOR);
-            self.pending.entry(sector).or_default().push(self.seen[range].to_vec());
+            let range = sector * SECTOR..self.written.len().min((sector + 1) * SECTOR);
+            self.pending.entry(sector).or_default().push(self.written[range].to_vec());
         }
     }
 
     /// Frees what lies in a range; like a write of zeros, it can get lost until it is synced.
     fn punch(&mut self, range: Range<usize>) {
-        let range = range.start..range.end.min(self.seen.len());
+        let range = range.start..range.end.min(self.written.len());
         if range.is_empty() {
             return;
         }
@@ -250,7 +250,7 @@ impl Content {
 
     /// Bytes that it takes on the medium.
     fn used(&self) -> u64 {
-        self.allocated.max(self.seen.len() as u64) - (self.holes.len() * BLOCK) as u64
+        self.allocated.max(self.written.len() as u64) - (self.holes.len() * BLOCK) as u64
     }
 
     fn sync(&mut self) {
@@ -272,7 +272,7 @@ impl Content {
     /// Each unsynced sector keeps one of the states that it had.
     fn lose_power(&mut self, chance: &mut u64) {
         self.settle(chance);
-        self.seen.clone_from(&self.synced);
+        self.written.clone_from(&self.synced);
     }
 
     fn settle(&mut self, chance: &mut u64) {
@@ -292,7 +292,7 @@ impl World {
 
     /// Checks that file `id` can reach to `len`.
     fn make_space(&mut self, id: usize, len: u64) -> io::Result<()> {
-        let has = self.files[id].allocated.max(self.files[id].seen.len() as u64);
+        let has = self.files[id].allocated.max(self.files[id].written.len() as u64);
         let more = len.saturating_sub(has);
         if more > 0 && self.used().saturating_add(more) > self.capacity {
             return Err(ErrorKind::StorageFull.into());
@@ -386,8 +386,8 @@ struct FaultFile {
 impl MediumFile for FaultFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let world = self.medium.step()?;
-        let seen = &world.files[self.id].seen;
-        let rest = seen.get(offset as usize..).unwrap_or_default();
+        let written = &world.files[self.id].written;
+        let rest = written.get(offset as usize..).unwrap_or_default();
         let len = rest.len().min(buf.len());
         buf[..len].copy_from_slice(&rest[..len]);
         Ok(len)
@@ -423,7 +423,7 @@ impl MediumFile for FaultFile {
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.medium.step()?.files[self.id].seen.len() as u64)
+        Ok(self.medium.step()?.files[self.id].written.len() as u64)
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {

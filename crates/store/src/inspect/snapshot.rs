@@ -47,7 +47,7 @@ pub(super) fn read<E: From<OpenError>>(
     name: &str,
     identity: &Identity,
     position: u64,
-    see: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let explain = || OpenError::medium(name, "reading");
     let ended = |stop, offset| match stop {
@@ -56,27 +56,27 @@ pub(super) fn read<E: From<OpenError>>(
     };
     let (head, bytes) = match header(file, identity, position) {
         Ok(found) => found,
-        Err(stop) => return see(ended(stop, 0)?),
+        Err(stop) => return visit(ended(stop, 0)?),
     };
-    see(SnapshotItem::Header { format: head.format, bytes: &bytes })?;
+    visit(SnapshotItem::Header { format: head.format, bytes: &bytes })?;
     let mut chunks = ChunkReader::new(&head);
     let mut offset = bytes.len() as u64;
     loop {
         let (is_end, bytes) = match chunk(file, offset, &chunks) {
             Ok(found) => found,
-            Err(stop) => return see(ended(stop, offset)?),
+            Err(stop) => return visit(ended(stop, offset)?),
         };
         let bytes = bytes.as_slice();
         if is_end {
-            see(SnapshotItem::End { offset, bytes })?;
-            return behind(file, offset + bytes.len() as u64, &explain, see);
+            visit(SnapshotItem::End { offset, bytes })?;
+            return behind(file, offset + bytes.len() as u64, &explain, visit);
         }
         let body = offset + chunks.header_len() as u64;
         let entries = match chunks.entries(bytes) {
             Ok(entries) => place(body, entries),
-            Err(error) => return see(SnapshotItem::Damage { offset, reason: error.to_string() }),
+            Err(error) => return visit(SnapshotItem::Damage { offset, reason: error.to_string() }),
         };
-        see(SnapshotItem::Chunk { offset, bytes, position: chunks.position(), entries })?;
+        visit(SnapshotItem::Chunk { offset, bytes, position: chunks.position(), entries })?;
         offset += bytes.len() as u64;
     }
 }
@@ -86,12 +86,12 @@ fn behind<E: From<OpenError>, F: FnOnce(std::io::Error) -> OpenError>(
     file: &dyn Blob,
     end: u64,
     explain: &dyn Fn() -> F,
-    see: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(SnapshotItem<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let size = file.size().map_err(explain())?;
     if size > end {
         let reason = format!("{} bytes behind the end of the snapshot", size - end);
-        see(SnapshotItem::Damage { offset: end, reason })?;
+        visit(SnapshotItem::Damage { offset: end, reason })?;
     }
     Ok(())
 }

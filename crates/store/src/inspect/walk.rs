@@ -63,7 +63,7 @@ pub struct LogEnd {
 pub(super) fn walk<E: From<OpenError>>(
     files: &SegmentFiles,
     replay_segment: u64,
-    see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let segments = files.segments();
     let first = segments.first().copied().unwrap_or(0);
@@ -83,21 +83,21 @@ pub(super) fn walk<E: From<OpenError>>(
             }
         }
         if let Some((place, len)) = found {
-            walk.group(place, len, see)?;
+            walk.group(place, len, visit)?;
             continue;
         }
         match walk.behind(&breaks)? {
             Next::Freed(segment) => walk.chain = Chain::from_segment(files.identity, segment),
             Next::Damage(damage) => {
                 let to = damage.to;
-                walk.enter(damage.at, see)?;
-                see(LogItem::Damage(damage))?;
+                walk.enter(damage.at, visit)?;
+                visit(LogItem::Damage(damage))?;
                 let Some(to) = to else { return Ok(()) };
                 walk.chain = Chain::from_place(files.identity, to);
             }
             Next::End(end) => {
-                walk.enter(end.position.saturating_sub(1), see)?;
-                return see(LogItem::End(end));
+                walk.enter(end.position.saturating_sub(1), visit)?;
+                return visit(LogItem::End(end));
             }
         }
     }
@@ -149,15 +149,15 @@ impl Walk<'_> {
         &mut self,
         place: u64,
         len: u64,
-        see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
+        visit: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.enter(place, see)?;
+        self.enter(place, visit)?;
         let mut chain = self.chain.clone();
         let bytes = self.bytes(place, len)?;
         if let Ok(group) = open_group(bytes)
             && chain.accept(place, &group).is_ok()
         {
-            see(LogItem::Group { bytes, group })?;
+            visit(LogItem::Group { bytes, group })?;
         }
         self.chain = chain;
         Ok(())
@@ -167,7 +167,7 @@ impl Walk<'_> {
     fn enter<E: From<OpenError>>(
         &mut self,
         position: u64,
-        see: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
+        visit: &mut dyn FnMut(LogItem<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let geometry = self.files.identity.geometry;
         let last = geometry.segment_of(position);
@@ -181,7 +181,7 @@ impl Walk<'_> {
             let identity = self.files.identity;
             let block = self.bytes(geometry.start_of(number), BLOCK)?;
             let header = SegmentHeader::check(block, &identity, number).map_err(|error| error.to_string());
-            see(LogItem::Segment { number, size, block, header })?;
+            visit(LogItem::Segment { number, size, block, header })?;
         }
         Ok(())
     }

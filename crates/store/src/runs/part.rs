@@ -109,7 +109,7 @@ impl PartView {
     }
 
     /// The error, or [`RunError::Freed`] if the part was freed: freed bytes may read as anything.
-    pub(crate) fn judge(&self, error: RunError) -> RunError {
+    pub(crate) fn or_freed(&self, error: RunError) -> RunError {
         if self.files.is_live(self.part.run, &extent(&self.part)) {
             return error;
         }
@@ -117,12 +117,12 @@ impl PartView {
     }
 
     pub(crate) fn damaged(&self, offset: u64, what: impl ToString) -> RunError {
-        self.judge(self.run.damaged(offset, what))
+        self.or_freed(self.run.damaged(offset, what))
     }
 
     fn would_block(&self, offset: u64) -> RunError {
         let source = std::io::ErrorKind::WouldBlock.into();
-        self.judge(RunError::Medium { file: self.run.name(), offset, source })
+        self.or_freed(RunError::Medium { file: self.run.name(), offset, source })
     }
 
     fn read_small(&self) -> Result<(Bytes, Arc<DirectoryPage>), RunError> {
@@ -149,7 +149,7 @@ impl PartView {
             true => pages.page_in_turn(&self.run, &self.part, index),
             false => pages.page(&self.run, &self.part, index),
         };
-        let page = page.map_err(|error| self.judge(error))?;
+        let page = page.map_err(|error| self.or_freed(error))?;
         self.check_page(&page, self.part.directory + u64::from(index) * PAGE as u64)?;
         Ok(page)
     }
@@ -299,7 +299,7 @@ impl PartView {
         let mut buffer = self.pool.take(len);
         buffer.resize_for_read(len);
         let target = buffer.as_mut().get_mut(shift..).unwrap_or_default();
-        self.run.fill(target, wide.start).map_err(|error| self.judge(error))?;
+        self.run.fill(target, wide.start).map_err(|error| self.or_freed(error))?;
         let from = shift + (range.start - wide.start) as usize;
         Ok(Bytes::from_owner(buffer).slice(from..from + (range.end - range.start) as usize))
     }

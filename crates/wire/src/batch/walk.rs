@@ -24,20 +24,20 @@ pub struct RecordSummary {
 }
 
 impl Batch {
-    /// Calls `see` for each record until it returns false. Decompresses at most `cap` bytes. If `see` never returns
+    /// Calls `visit` for each record until it returns false. Decompresses at most `cap` bytes. If `visit` never returns
     /// false, the number of records is the count of the header, and nothing follows them.
     ///
     /// # Errors
     /// The errors of [`Batch::records`] and of its records.
-    pub fn walk(&self, cap: usize, see: &mut dyn FnMut(RecordSummary) -> bool) -> Result<(), BatchError> {
+    pub fn walk(&self, cap: usize, visit: &mut dyn FnMut(RecordSummary) -> bool) -> Result<(), BatchError> {
         let codec = self.header().compression()?;
         if codec == Compression::None {
-            return self.walk_plain(cap, see);
+            return self.walk_plain(cap, visit);
         }
         let mut shown = 0;
         let mut count = |summary| {
             shown += 1;
-            see(summary)
+            visit(summary)
         };
         let first = self.walk_compressed(codec, cap, false, &mut count);
         let window = matches!(&first, Err(BatchError::Codec(CodecError::Malformed { .. })));
@@ -48,17 +48,17 @@ impl Batch {
         let mut seen = 0;
         let mut once = |summary| {
             seen += 1;
-            seen <= shown || see(summary)
+            seen <= shown || visit(summary)
         };
         self.walk_compressed(codec, cap.min(LARGE_WINDOW_CAP), true, &mut once)
     }
 
-    fn walk_plain(&self, cap: usize, see: &mut dyn FnMut(RecordSummary) -> bool) -> Result<(), BatchError> {
+    fn walk_plain(&self, cap: usize, visit: &mut dyn FnMut(RecordSummary) -> bool) -> Result<(), BatchError> {
         for record in self.records(cap)?.iter() {
             let record = record?;
             let has_key = record.key.is_some();
             let (timestamp_delta, offset_delta) = (record.timestamp_delta, record.offset_delta);
-            if !see(RecordSummary { timestamp_delta, offset_delta, has_key }) {
+            if !visit(RecordSummary { timestamp_delta, offset_delta, has_key }) {
                 return Ok(());
             }
         }
@@ -70,7 +70,7 @@ impl Batch {
         codec: Compression,
         cap: usize,
         large: bool,
-        see: &mut dyn FnMut(RecordSummary) -> bool,
+        visit: &mut dyn FnMut(RecordSummary) -> bool,
     ) -> Result<(), BatchError> {
         let compressed = self.bytes().slice(HEADER_SIZE..);
         let opened = codec::decoder(codec, &compressed, large)?.take(cap as u64 + 1);
@@ -85,7 +85,7 @@ impl Batch {
                 return Err(too_large());
             }
             match summary {
-                Ok(summary) if !see(summary) => return Ok(()),
+                Ok(summary) if !visit(summary) => return Ok(()),
                 Ok(_) => {}
                 Err(problem) => return Err(BatchError::Record { record, offset, problem }),
             }

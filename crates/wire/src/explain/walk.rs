@@ -1,5 +1,5 @@
-//! The walk over a frame: its size field, its header, and the nodes that the walk adds. The fields of the message are in
-//! `fields`, single values in `values`.
+//! The walk over a frame: its size field, its header, and the nodes that the walk adds. The fields of the message are
+//! in `fields`, single values in `values`.
 
 use super::cursor::SourceCursor;
 use super::values::{int, text};

@@ -5,7 +5,7 @@ use super::line::counted;
 use crate::cli::failure::Failure;
 use crate::cli::out::Out;
 use clap::Args;
-use ottla_salvage::{Folder, OffsetRange, Orphan, Remaining, write_folder};
+use ottla_salvage::{Folder, OffsetRange, OrphanTransaction, Remaining, write_folder};
 use ottla_types::TopicPartition;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -90,7 +90,8 @@ fn report(folder: &Folder, remaining: &Remaining, out: &mut Out) -> Result<(), F
         let batches = if count == 1 { "1 batch".to_owned() } else { format!("{count} batches") };
         out.line(format!("{batches} in damaged groups were saved: their own checksums prove them"))?;
     }
-    for Orphan { partition: at, producer_id: producer, first_offset: first } in remaining.orphans() {
+    for OrphanTransaction { partition: at, producer_id: producer, first_offset: first } in remaining.orphans()
+    {
         let TopicPartition { topic, partition } = at;
         out.line(format!(
             "producer {producer} has a transaction open on {}, and no transactional id will end it: once the new folder is served, run \
@@ -108,7 +109,7 @@ fn as_json(remaining: &Remaining, written: bool) -> Value {
         let ranges = ranges.iter().map(|(from, to)| json!({ "from": from, "to": to }));
         json!({ "topic": topic, "partition": partition, "offsets": ranges.collect::<Vec<_>>() })
     };
-    let orphan = |Orphan { partition: at, producer_id: producer, first_offset: first }| {
+    let orphan = |OrphanTransaction { partition: at, producer_id: producer, first_offset: first }| {
         let (topic, partition) = (remaining.names.topic(at.topic), at.partition);
         json!({ "topic": topic, "partition": partition, "producer_id": producer, "start_offset": first })
     };
