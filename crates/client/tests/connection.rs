@@ -1,4 +1,4 @@
-//! What the client makes of peers that misbehave: a scripted peer on a socket stands in for the broker.
+//! Connections to peers that violate the protocol: a scripted peer on a socket replaces the broker.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests; clippy.toml lets tests unwrap, but not their helpers"

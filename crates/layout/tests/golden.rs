@@ -1,5 +1,5 @@
-//! The bytes that stay, compared with those of every version so far: `golden/v0.txt` has a line for each thing that is
-//! stored, name and hex. A line is never changed; a new version adds lines.
+//! Stored bytes, compared with those of every version so far: `golden/v0.txt` has a line for each thing that is stored,
+//! name and hex. A line is never changed; a new version adds lines.
 
 use bytes::Bytes;
 use ottla_layout::record::{self, KINDS, decode, encode};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 const GOLDEN: &str = include_str!("golden/v0.txt");
-/// Lines of what is read and no longer written.
+/// Lines of formats that are read and no longer written.
 const OLD: [&str; 1] = ["snapshot"];
 
 fn hex(bytes: &[u8]) -> String {
@@ -320,7 +320,7 @@ fn snapshot_header(format: u16) -> SnapshotHeader {
     SnapshotHeader { format, log_id: 0x0123_4567_89ab_cdef, shard: 0, position: 4096 }
 }
 
-/// Everything that is stored, by name.
+/// Every stored format, by name.
 fn samples() -> Vec<(String, Vec<u8>)> {
     let mut samples = Vec::new();
     for sample in records() {
@@ -361,7 +361,7 @@ fn samples() -> Vec<(String, Vec<u8>)> {
     samples
 }
 
-/// A batch as far as runs look into it.
+/// A batch with the fields that runs read.
 fn run_batch(base: i64, time: i64) -> Vec<u8> {
     let mut batch = vec![0; 70];
     batch[..8].copy_from_slice(&base.to_be_bytes());

@@ -1,4 +1,5 @@
-//! Measures the log against the bare calls it is made of, in one run: append until durable beside write and fdatasync.
+//! Measures the log against the system calls it makes, in one run: append until durable, compared with write and
+//! fdatasync.
 //!
 //! `cargo run --release -p ottla-store --example append -- FOLDER [durability]`, FOLDER on the disk to be measured.
 //! With `durability` it only compares the log with a sync for each group to one that leaves syncs to the operating
@@ -51,7 +52,7 @@ fn show(what: &str, times: &mut [Duration]) -> f64 {
     at(50)
 }
 
-/// Bare calls and appends in turn, so that both meet the same neighbours.
+/// System calls and appends in turn, so that other load on the machine affects both equally.
 struct Pair<'a> {
     file: &'a dyn MediumFile,
     log: &'a mut Log,

@@ -1,5 +1,5 @@
-//! Measures runs against the bare calls they are made of, in turn: writing one, reading a part from front to back with
-//! a cold and a warm page cache, scanning it.
+//! Measures runs against the system calls they make, in turn: writing one, reading a part from start to end with a cold
+//! and a warm page cache, scanning it.
 //!
 //! `cargo run --release -p ottla-store --example runs -- FOLDER`, FOLDER on the disk to be measured.
 
@@ -19,7 +19,7 @@ const PIECE: usize = 1 << 20;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A batch as far as runs look into it.
+/// A batch with the fields that runs read.
 fn batch(base: i64, size: usize) -> Vec<u8> {
     let mut bytes = vec![base as u8; size];
     bytes[..8].copy_from_slice(&base.to_be_bytes());

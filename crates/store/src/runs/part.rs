@@ -108,7 +108,7 @@ impl PartView {
         }
     }
 
-    /// The error, or [`RunError::Freed`] if the part was freed: freed bytes may read as anything.
+    /// The error, or [`RunError::Freed`] if the part was freed, because freed bytes are undefined.
     pub(crate) fn or_freed(&self, error: RunError) -> RunError {
         if self.files.is_live(self.part.run, &extent(&self.part)) {
             return error;

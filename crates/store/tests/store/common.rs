@@ -1,4 +1,4 @@
-//! Histories of records, and the check of what a log may recover of them.
+//! Histories of records, and the check of a recovered log against them.
 
 use bytes::Bytes;
 use ottla_store::testing::FaultMedium;
@@ -90,7 +90,7 @@ pub(crate) fn row(record: &LogRecord) -> LogRecord {
     }
 }
 
-/// The rows and records that a replay gave.
+/// The rows and records of a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     pub(crate) snapshot: Vec<LogRecord>,
@@ -159,7 +159,7 @@ impl Ledger {
     }
 
     /// Checks a replay: snapshot and entries together are a prefix of what was appended, with everything acknowledged.
-    /// Takes over what survived as the new history.
+    /// The surviving records become the new history.
     pub(crate) fn check(&mut self, replay: &Replay, what: &str) {
         let rows = replay.snapshot.len();
         let found = rows + replay.entries.len();

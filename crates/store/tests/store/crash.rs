@@ -1,4 +1,4 @@
-//! Random histories with a fault at every step: what was acknowledged is recovered, in order, and nothing after a gap.
+//! Random histories with a fault at every step: acknowledged records are recovered in order, without a gap.
 
 use crate::common::{Chance, Ledger, batch, free_before, open, open_with, quiet, row, small, stored};
 use ottla_store::testing::{Fault, FaultMedium};
@@ -7,7 +7,7 @@ use ottla_types::LogPosition;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a life ends.
+/// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The machine loses power.
@@ -16,7 +16,8 @@ enum End {
     Kill,
 }
 
-/// One life of a process: opens the log, checks what came back, does random things until it is over or fails.
+/// One run of a process: opens the log, checks the recovered records, and does random operations until the run is over
+/// or fails.
 fn live(medium: &FaultMedium, options: Options, chance: &mut Chance, ledger: &mut Ledger, what: &str) {
     let told = Arc::new(AtomicU64::new(0));
     let listener = Arc::clone(&told);
@@ -28,7 +29,7 @@ fn live(medium: &FaultMedium, options: Options, chance: &mut Chance, ledger: &mu
         return;
     };
     ledger.check(&replay, what);
-    // What was shown after a restart must never vanish again.
+    // A record that was recovered once must never be lost later.
     ledger.durable = ledger.durable.max(opened.recovery.end);
     for _ in 0..chance.below(40) {
         act(&mut opened.log, chance, ledger);
@@ -72,7 +73,7 @@ fn act(log: &mut Log, chance: &mut Chance, ledger: &mut Ledger) {
     }
 }
 
-/// Lives until one ends by the accident at `step`, then two more lives and a last look.
+/// Runs until one ends by the fault at `step`, then two more runs and a final check.
 fn story(seed: u64, options: Options, step: u64, fault: Fault, end: End) -> bool {
     let medium = FaultMedium::new(seed);
     medium.fail_at(step, fault);
@@ -137,7 +138,7 @@ fn no_space_at_every_step() {
 #[test]
 fn without_syncs_a_snapshot_has_all_of_its_log_beside_it() {
     let options = Options { durability: Durability::Os, zero_fill: false, ..quiet() };
-    // The log ends around the beginning of the second segment, also where the first was not synced yet.
+    // The log ends around the beginning of the second segment, also if the first was not synced yet.
     for count in 12..20 {
         for seed in 0..4 {
             let medium = FaultMedium::new(seed);

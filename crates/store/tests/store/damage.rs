@@ -1,4 +1,5 @@
-//! Rot: start-up either brings back everything or refuses and names file and offset. It never drops a group in silence.
+//! Damaged bytes: a start either recovers everything, or refuses and names file and offset. It never drops a group
+//! silently.
 
 use crate::common::{Replay, batch, open, quiet, small};
 use ottla_store::OpenError;

@@ -5,7 +5,7 @@ use ottla_store::testing::{Fault, FaultMedium};
 use ottla_store::{AppendError, Callbacks, LogFailure, Options, SnapshotFailure, SpaceLevel};
 use std::sync::{Arc, Mutex, mpsc};
 
-/// Callbacks that gather failures.
+/// Callbacks that collect failures.
 fn listening() -> (Callbacks, Arc<Mutex<Vec<LogFailure>>>) {
     let failures = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&failures);
@@ -64,7 +64,7 @@ fn with_threads_a_failure_is_told_and_ends_everything() {
     assert!(opened.log.flush().is_err());
 }
 
-/// Appends batches as a host does, until there is no room for data.
+/// Appends batches as a host does, until there is no space for data.
 fn fill_up(log: &mut ottla_store::Log) -> u64 {
     let mut number = 0;
     while log.space() != SpaceLevel::Full {
@@ -88,7 +88,7 @@ fn a_full_medium_refuses_data_keeps_small_records_and_recovers_when_segments_are
         opened.log.append(&small(number)).unwrap();
         opened.log.flush().unwrap();
     }
-    // Segments leave room for snapshots: only with those can segments go.
+    // Segments leave space for snapshots, because without a snapshot no segment can be freed.
     assert!(ottla_store::Medium::free_space(&medium).unwrap() >= 64 << 10);
     let end = opened.log.end();
     opened.log.snapshotter().write(end, &mut (0..6).map(small)).unwrap();

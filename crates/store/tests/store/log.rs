@@ -50,7 +50,7 @@ fn batch_bytes_are_stored_patched_and_read_from_memory_or_medium() {
     for (at, bytes) in &batches {
         assert_eq!(reader.read(*at, bytes.len()).unwrap(), bytes);
     }
-    // All together, every second one, and some backwards.
+    // All together, every second one, and some in reverse order.
     for order in [(0..50).collect(), (0..50).step_by(2).collect(), vec![3, 2, 1, 4, 9, 48]] {
         let order: Vec<usize> = order;
         let ranges: Vec<_> = order.iter().map(|one| (batches[*one].0, batches[*one].1.len())).collect();
@@ -62,7 +62,7 @@ fn batch_bytes_are_stored_patched_and_read_from_memory_or_medium() {
 /// Batches with their places.
 type Batches = Vec<(LogPosition, Bytes)>;
 
-/// A log of large batches in files in memory, none of them in the log's own memory any more, and the batches with their
+/// A log of large batches in files in memory, none of them in the recent groups any more, and the batches with their
 /// places.
 fn large_batches(medium: &MemoryMedium) -> Result<(OpenLog, Batches), Box<dyn std::error::Error>> {
     let options = Options { recent: 0, segment_size: 8 << 20, ..quiet() };
@@ -292,7 +292,7 @@ fn t_256_two_snapshots_are_kept_and_a_damaged_one_is_passed_over() {
     assert!(!medium.contents(&snapshots[0]).is_empty(), "the good one stays");
 }
 
-/// Everything that a folder gives back, in order.
+/// Everything that the inspection of a folder returns, in order.
 fn order(medium: &FaultMedium) -> Result<Vec<LogRecord>, OpenError> {
     let mut order = Vec::new();
     Log::open(Arc::new(medium.clone()), quiet(), Callbacks::none(), &mut |one| match one {
@@ -346,7 +346,7 @@ fn a_log_that_ends_before_the_last_piece_of_its_snapshot_is_refused() {
     writer.finish().unwrap();
     let copy = medium.fork(0);
     assert_eq!(order(&copy).unwrap(), [small(10), small(1), small(11)]);
-    // The last group is gone as if it had never been written.
+    // The last group is lost, as if it had never been written.
     let group = lost.position.0 / 4096 * 4096;
     medium.damage("segment-000000000000", group as usize, &[0; 4096]);
     drop(opened);

@@ -1,4 +1,4 @@
-//! Tests of the log through its public face: what it does when all is well, and what it makes of faults.
+//! Tests of the log through its public API, without and with faults.
 
 mod common;
 mod crash;

@@ -1,4 +1,4 @@
-//! Runs and accidents: a crash at every step of writing and of removing, a full medium, and rot.
+//! Runs and faults: a crash at every step of writing and of removing, a full medium, and damaged bytes.
 
 use crate::common::{open, quiet, small};
 use crate::runs::{Sizes, mixed, partition, record_batch, write};
@@ -28,7 +28,7 @@ fn all() -> ReadRange {
     ReadRange { from: Offset(0), to: Offset(i64::MAX), max_bytes: usize::MAX, first_whole: true }
 }
 
-/// Parts enough for several writes.
+/// Enough parts for several writes.
 fn parts() -> Vec<Sizes> {
     vec![mixed(30, 900), mixed(60, 90_000), mixed(2, 100)]
 }
@@ -147,7 +147,7 @@ fn handles_are_bounded_and_a_run_that_was_closed_is_opened_again() {
             assert_eq!(log.runs().read(part, all()).unwrap().bytes, bytes_of(&sizes));
         }
     }
-    // Every run was opened again: its two ends are read, then the part.
+    // Every run was opened again: its header and footer are read, then the part.
     let before = medium.steps();
     log.runs().read(&parts[0], all()).unwrap();
     assert_eq!(medium.steps() - before, 5);
@@ -170,11 +170,11 @@ fn folder() -> (FaultMedium, Vec<RunPart>, Vec<Sizes>, Vec<Vec<u8>>) {
     (medium.restart(), parts, sizes, wholes)
 }
 
-/// What came of reading a damaged run in one way.
+/// The outcome of one kind of read of a damaged run.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Right,
-    /// Right, except for batches whose own checksum shows the damage to the client.
+    /// Correct, except for batches whose own checksum shows the damage to the client.
     GivenAway,
     Refused,
 }
@@ -213,7 +213,7 @@ fn latest_of(whole: &[u8]) -> Offset {
     latest.map_or(Offset(-1), |head| head.base_offset)
 }
 
-/// Reads everything in every way; returns how often it was refused.
+/// Reads everything with every kind of read; returns how many reads failed.
 fn check_damaged(damaged: &FaultMedium, parts: &[RunPart], wholes: &[Vec<u8>], what: &str) -> usize {
     let Ok(folder) = Folder::open(Arc::new(damaged.clone())) else {
         unreachable!("a folder with an identity");
@@ -252,7 +252,7 @@ fn check_damaged(damaged: &FaultMedium, parts: &[RunPart], wholes: &[Vec<u8>], w
     refused + usize::from(runs.parts(RUN).is_err())
 }
 
-/// Whether the byte is worth a try of its own: of the records in batches, some are enough.
+/// Whether the byte is tested: of the records in batches, a sample suffices.
 fn is_telling(at: usize, parts: &[RunPart], sizes: &[Sizes], bytes: &[u8]) -> bool {
     for (part, sizes) in parts.iter().zip(sizes) {
         let mut place = part.data as usize;
@@ -301,7 +301,7 @@ fn a_lost_or_misplaced_block_of_a_run_gives_right_data_or_is_named() {
     assert!(refused > 100, "{refused}");
 }
 
-/// Offsets of the batches that a scan still gives, and how many errors it has.
+/// Offsets of the batches that a scan returns, and the number of its errors.
 fn scan_past_damage(runs: &Runs, part: &RunPart) -> (Vec<i64>, usize) {
     let Ok(mut scan) = runs.scan(part) else {
         unreachable!("the ends of the run are whole");

@@ -1,4 +1,4 @@
-//! Runs: what was written is read, by offset and by time, and goes when it may.
+//! Runs: batches are read as they were written, by offset and by time, and freed when no record refers to them.
 
 use crate::common::{open, quiet, small};
 use ottla_store::testing::FaultMedium;
@@ -15,7 +15,7 @@ pub(crate) fn partition(number: i32) -> TopicPartition {
     TopicPartition { topic: TopicId([7; 16]), partition: number }
 }
 
-/// A batch as far as runs look into it, with a checksum that is right.
+/// A batch with the fields that runs read, and a correct checksum.
 pub(crate) fn record_batch(base: i64, count: i32, time: i64, size: usize) -> Vec<u8> {
     let mut bytes = vec![(base * 31) as u8; size.max(61)];
     let length = bytes.len() as i32 - 12;
@@ -73,7 +73,7 @@ fn wanted(from: i64, to: i64, max_bytes: usize) -> ReadRange {
     ReadRange { from: Offset(from), to: Offset(to), max_bytes, first_whole: true }
 }
 
-/// What a read should give, by looking at every batch.
+/// The expected result of a read, computed from every batch.
 fn expected(sizes: &Sizes, wanted: &ReadRange) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (base, count, time, size) in sizes {
@@ -85,7 +85,7 @@ fn expected(sizes: &Sizes, wanted: &ReadRange) -> Vec<u8> {
     bytes
 }
 
-/// Checks that `slice` is a beginning of what was wanted, as long as it can be, or nearly.
+/// Checks that `slice` is a prefix of the expected batches, as long as the limit allows, or nearly.
 fn check(slice: &PartSlice, wanted: &ReadRange, sizes: &Sizes, what: &str) {
     let all = expected(sizes, wanted);
     assert!(all.starts_with(&slice.bytes), "{what}: other bytes");
@@ -199,7 +199,7 @@ fn a_disk_gives_what_was_written_and_takes_freed_room_back() {
     let sizes = [mixed(400, 9000), mixed(40, 900)];
     let parts = write(&log.runs(), 1, &sizes).unwrap();
     let all = wanted(0, i64::MAX, 8 << 20);
-    // The first reader goes around the page cache, the second one does not.
+    // The first reader bypasses the page cache, the second one does not.
     for round in 0..3 {
         for (part, sizes) in parts.iter().zip(&sizes) {
             check(&log.runs().read(part, all).unwrap(), &all, sizes, &format!("round {round}"));
@@ -212,7 +212,7 @@ fn a_disk_gives_what_was_written_and_takes_freed_room_back() {
     log.runs().punch(1, Runs::extent(&parts[0]));
     log.append(&small(1)).unwrap();
     log.flush().unwrap();
-    // A file system that cannot do it keeps the room.
+    // A file system that cannot do it keeps the space.
     assert!(blocks() <= before);
     assert!(matches!(log.runs().read(&parts[0], all), Err(RunError::Freed { .. })));
     check(&log.runs().read(&parts[1], all).unwrap(), &all, &sizes[1], "the part behind");

@@ -1,4 +1,4 @@
-//! The messages that are raced.
+//! The messages that are measured.
 
 use crate::race::{Case, Race, work};
 use bytes::{Bytes, BytesMut};
@@ -31,8 +31,8 @@ pub(crate) fn all() -> Vec<Case> {
     ]
 }
 
-/// A Produce request of 1 MiB explained down to every field of every record, beside nothing more than a copy of its
-/// bytes, and without opening its batches.
+/// A Produce request of 1 MiB, explained to every field of every record, and explained without its batches, each
+/// compared with a copy of its bytes.
 fn explained() -> Case {
     let frame = frame::request(7, Some(&Text::from("producer-1")), &produce(13, 20), 12);
     let frame = frame.map(|frame| frame.to_bytes()).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Encoding and decoding beside the crate kafka-protocol, in one run: `cargo bench -p ottla-wire`.
+//! Encoding and decoding compared with the crate kafka-protocol, in one run: `cargo bench -p ottla-wire`.
 //!
-//! The two take turns, a millisecond each, so that whatever else the machine does falls on both. A ratio is the median
-//! over the rounds of (the peer's time / ours in the same round): above 1 we are faster. `-- NAME` runs the cases whose
-//! name contains it, `-- --rounds N` sets the number of rounds.
+//! The two take turns, a millisecond each, so that other load on the machine affects both. A ratio is the median over
+//! the rounds of (the peer's time / ours in the same round): above 1 we are faster. `-- NAME` runs the cases whose name
+//! contains it, `-- --rounds N` sets the number of rounds.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,10 +1,10 @@
-//! Two contestants taking turns.
+//! Measures two implementations that take turns.
 
 use std::fmt;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A piece of work: done that many times, it says how long that took.
+/// Work to measure: does it the given number of times and returns the time that took.
 pub(crate) type Work = Box<dyn Fn(u32) -> Duration>;
 
 /// Work on an input that is made outside the timing.

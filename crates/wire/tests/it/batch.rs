@@ -1,4 +1,4 @@
-//! Record batches: known bytes, round trips with every codec, and what malformed ones give.
+//! Record batches: known bytes, round trips with every codec, and the errors of malformed ones.
 
 use bytes::Bytes;
 use ottla_wire::batch::{

@@ -1,5 +1,5 @@
-//! Small input that asks for much memory: what is allocated at any moment stays within a multiple of the input and of
-//! the cap.
+//! Small input that claims to need much memory: the allocated memory stays within a multiple of the input and of the
+//! cap.
 
 use crate::hostile::peak_of;
 use bytes::Bytes;
@@ -72,7 +72,7 @@ fn a_false_count_of_records_or_headers_allocates_nothing() {
     let mut builder = BatchBuilder::new(Compression::None);
     builder.push(&NewRecord::default());
     let mut record = builder.build().unwrap()[HEADER_SIZE..].to_vec();
-    // The count of headers, the last byte, becomes the largest there is.
+    // The count of headers, the last byte, becomes the largest possible count.
     record.pop();
     record.extend_from_slice(&[0xfe, 0xff, 0xff, 0xff, 0x0f]);
     record[0] += 8;
@@ -85,7 +85,7 @@ fn a_false_count_of_records_or_headers_allocates_nothing() {
     assert!(peak < 1000, "{peak}");
 }
 
-/// A Produce request with so many partitions, each with that batch.
+/// A Produce request with this many partitions, each with that batch.
 fn produce(records: &Bytes, partitions: i32) -> Bytes {
     let partition = |index| produce_request::PartitionProduceData {
         index,

@@ -1,4 +1,4 @@
-//! The walk over the tables, held against the frames that the codecs are held against.
+//! The explanations of frames, checked with the frames of the other tests.
 #![expect(clippy::unwrap_used, reason = "a test stops where it cannot go on")]
 
 use crate::support::{Case, cases, recode_frame};
@@ -16,7 +16,7 @@ fn explain(case: &Case, frame: &Bytes) -> Explanation {
     }
 }
 
-/// The children of every node lie in it, side by side, and fill it; in what is opened they fill its content.
+/// The children of every node are adjacent and cover it; of texts and bytes they cover the content.
 fn check_cover(explained: &Explanation) {
     assert_eq!(explained.nodes()[0].size as usize, explained.source(0).len());
     for (id, node) in explained.nodes().iter().enumerate() {
@@ -53,7 +53,7 @@ fn every_smallest_frame_is_explained_to_its_last_byte() {
     }
 }
 
-/// Whatever a frame is changed into, the walk ends, covers it, and finds a fault where the typed codec does.
+/// For any changed frame the walk ends, covers the frame, and finds a fault where the typed codec does.
 fn judge(case: &Case, frame: Vec<u8>) {
     let frame = Bytes::from(frame);
     let explained = explain(case, &frame);
@@ -182,7 +182,7 @@ fn records_of_internal_topics_are_named_and_opened() {
         }
         let whole = !topic.contains("share");
         assert_eq!(explained.faults().is_empty(), whole, "{tree}");
-        // The same bytes in a topic of a user are nothing but bytes.
+        // The same bytes in a topic of a user are not explained.
         let plain =
             explain::request(TableSet::built_in(), &one_record("mine", (key, value)), &Options::default());
         assert!(!plain.tree().contains("Key  "), "{}", plain.tree());
@@ -207,7 +207,7 @@ fn old_entry(magic: u8, attributes: u8, offset: i64, value: &[u8]) -> Vec<u8> {
     entry
 }
 
-/// A Produce request with those bytes as its records, taken apart.
+/// The explanation of a Produce request with those bytes as its records.
 fn with_records(records: Vec<u8>) -> Explanation {
     use ottla_wire::messages::ProduceRequest;
     use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};

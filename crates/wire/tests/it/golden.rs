@@ -86,8 +86,8 @@ fn the_seed_sizes() {
     assert_eq!(size("AddOffsetsToTxn", 4), [28, 16]);
 }
 
-/// Every row of the oracle agrees, but for versions that Kafka has removed since and one that changed while it was
-/// unstable.
+/// Every row of the independent encoder's file agrees, except for versions that Kafka has removed since and one that
+/// changed while it was unstable.
 #[test]
 fn the_independent_encoder_agrees() {
     let ours: BTreeMap<(i16, &str, i16), String> =

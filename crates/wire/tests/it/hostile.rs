@@ -1,5 +1,5 @@
-//! Frames that are cut, flipped or lie about their lengths: always an error or a value, never a panic, and never more
-//! memory than a small multiple of the frame.
+//! Frames that are truncated, have flipped bits or wrong lengths: always an error or a value, never a panic, and never
+//! more memory than a small multiple of the frame.
 
 use crate::support::{Case, cases, decode_only, recode_frame};
 use bytes::Bytes;
@@ -18,14 +18,14 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // The counters are gone while a thread ends; nothing is measured then.
+    // The thread-local counters do not exist while a thread ends; nothing is measured then.
     let _ = LIVE.try_with(|live| {
         live.set(live.get().wrapping_add_signed(bytes));
         PEAK.with(|peak| peak.set(peak.get().max(live.get())));
     });
 }
 
-// SAFETY: every call is passed on to the system's allocator as it is; counting touches no memory of it.
+// SAFETY: every call is passed unchanged to the system's allocator; counting does not access its memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -155,7 +155,7 @@ fn put_least_struct(w: &mut Writer, case: &Case, table: &StructTable, crowded: &
 
 const CROWD: u32 = 20_000;
 
-/// A request full of the smallest elements there are takes what their structs take: at most 45 times its bytes.
+/// A request full of the smallest elements takes the memory of their structs: at most 45 times its bytes.
 #[test]
 fn a_crowd_of_small_elements_is_bounded() {
     let mut worst = (0, String::new());

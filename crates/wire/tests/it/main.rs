@@ -1,4 +1,4 @@
-//! The wire crate from outside: one binary, a module per question.
+//! Tests of the public API of the wire crate, in one binary.
 
 mod batch;
 mod bombs;

@@ -1,5 +1,5 @@
 //! The typed codec against the tables: for every message and version, random legal bytes made from the table alone are
-//! read by the typed codec, print as the table says they must, and come back as the same bytes.
+//! read by the typed codec, print as the table says they must, and are encoded to the same bytes.
 
 use crate::support::recode;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -24,7 +24,7 @@ impl Choices<'_> {
     }
 
     fn array<const N: usize>(&mut self) -> [u8; N] {
-        // Extreme values more often than chance would have it.
+        // Extreme values are more frequent than in a uniform distribution.
         match self.byte() % 8 {
             0 => [0; N],
             1 => [0xff; N],

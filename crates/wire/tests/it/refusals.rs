@@ -1,4 +1,4 @@
-//! What the codec refuses, and what it keeps: nulls, absent fields, tags, strings.
+//! Values that the codec refuses or keeps: nulls, absent fields, tags, strings.
 
 use bytes::Bytes;
 use ottla_wire::messages::fetch_request::FetchTopic;

@@ -1,4 +1,4 @@
-//! Two frames that are known byte by byte: TxnOffsetCommit version 5 and AddOffsetsToTxn version 4.
+//! Two frames whose every byte is known: TxnOffsetCommit version 5 and AddOffsetsToTxn version 4.
 
 use bytes::Bytes;
 use ottla_wire::messages::txn_offset_commit_request::{

@@ -1,4 +1,4 @@
-//! What compaction leaves of a batch, against the plain list of its records.
+//! The batch that compaction writes, compared with a list of the kept records.
 
 #![expect(clippy::unwrap_used, reason = "a test that finds something else than expected may panic")]
 
@@ -97,7 +97,7 @@ proptest! {
             prop_assert_eq!(is.delete_horizon(), horizon);
             prop_assert_eq!(is.compression().unwrap(), codec);
         }
-        // What was filtered can be filtered again, and keeps its horizon.
+        // A filtered batch can be filtered again, and keeps its horizon.
         let left: Vec<Seen> = left.into_iter().filter(|one| stays(again)(one.offset)).collect();
         let twice = less.select(CAP, |one| stays(again)(500 + i64::from(one.offset_delta))).unwrap();
         let twice = twice.build(None).unwrap();

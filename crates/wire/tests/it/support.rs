@@ -1,4 +1,4 @@
-//! What several tests share: typed recoding by name, and the list of every API, direction and version.
+//! Helpers of several tests: decoding and encoding by name, and the list of every API, direction and version.
 
 use bytes::Bytes;
 use ottla_wire::tables::{Direction, MessageTable};
