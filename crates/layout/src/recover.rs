@@ -8,8 +8,8 @@
 //! ```
 //! The write of a group begins only after the group before it is durable, and it says up to where the log was durable
 //! when it was written. So a later group that was written in this chain and calls the broken place durable proves
-//! damage: such a log is refused. Without such proof the broken group was the last one, torn by a crash: the log is cut
-//! before it.
+//! damage: the broker then refuses to start. Without such proof the broken group was the last one, torn by a crash: the
+//! log is truncated before it.
 
 use crate::geometry::Geometry;
 use crate::group::{Group, GroupError, GroupHeader};
@@ -76,7 +76,7 @@ impl Chain {
         Chain { identity, first: identity.geometry.first_group(segment), last: None }
     }
 
-    /// A chain that continues with the group at `place`, to read a log past its damage.
+    /// A chain that continues with the group at `place`, to read a log after its damage.
     pub fn from_place(identity: Identity, place: u64) -> Chain {
         Chain { identity, first: place, last: None }
     }

@@ -194,7 +194,7 @@ pub enum ChunkStep {
 #[derive(Debug)]
 pub struct ChunkReader {
     format: u16,
-    /// The position that the snapshot's header says.
+    /// The position in the snapshot's header.
     begin: u64,
     /// That of the chunk that was read last.
     position: u64,
@@ -270,7 +270,7 @@ impl ChunkReader {
         Ok(entries)
     }
 
-    /// The log position that a header says; that of the snapshot in format 0.
+    /// The log position in a header; that of the snapshot in format 0.
     fn position_of(&self, header: &[u8]) -> Option<u64> {
         if self.format == 0 { Some(self.begin) } else { u64_at(header, 24) }
     }

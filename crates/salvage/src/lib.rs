@@ -2,9 +2,9 @@
 //! It must not know how any of this is printed, what a flag is, or how a broker serves: `ottla log` renders what it
 //! returns.
 //!
-//! [`open`] locks a folder as a broker does and changes nothing in it. [`visit`] and [`runs`] give everything in it,
-//! [`verify`] checks every checksum and says what a start would do. [`Remaining`] replays what can be read of a damaged
-//! log, and [`write_folder`] writes that into a new folder.
+//! [`open`] locks a folder as a broker does and changes nothing in it. [`visit`] and [`runs`] return its contents,
+//! [`verify`] checks every checksum and reports what a start of the broker would do. [`Remaining`] replays what can be
+//! read of a damaged log, and [`write_folder`] writes that into a new folder.
 #![forbid(unsafe_code)]
 
 mod batch;

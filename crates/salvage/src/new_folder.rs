@@ -1,4 +1,4 @@
-//! Writes what remains of an old folder into a new one.
+//! Writes the readable data of an old folder into a new one.
 //!
 //! The new log begins with the readable batches, which keep their offsets. After them it has the state as rows of a
 //! snapshot, so that replay from the beginning gives the whole state. The rows refer to the batches at their new
@@ -26,7 +26,7 @@ const MAX_ROW_BATCHES: usize = 256;
 /// Bytes that are appended between two flushes.
 const FLUSH_EVERY: u64 = 8 << 20;
 
-/// Writes what remains of a folder into `to`, a folder that must be new or empty.
+/// Writes the readable data of a folder into `to`, a folder that must be new or empty.
 ///
 /// # Errors
 /// `to` is not empty or cannot be written, or the old folder cannot be read.

@@ -50,12 +50,12 @@ impl IoBackoff {
     }
 }
 
-/// The number of values between two views, in the buckets whose upper bound satisfies `such`.
-fn count(before: &HistogramView, now: &HistogramView, such: impl Fn(u64) -> bool) -> u64 {
+/// The number of values between two views, in the buckets whose upper bound satisfies `includes`.
+fn count(before: &HistogramView, now: &HistogramView, includes: impl Fn(u64) -> bool) -> u64 {
     let counts = now.buckets.iter().zip(&before.buckets);
     let counts = counts.map(|((bound, now), (_, before))| (*bound, now.saturating_sub(*before)));
     let above = (u64::MAX, now.above.saturating_sub(before.above));
-    counts.chain([above]).filter(|(bound, _)| such(*bound)).map(|(_, count)| count).sum()
+    counts.chain([above]).filter(|(bound, _)| includes(*bound)).map(|(_, count)| count).sum()
 }
 
 /// The 99th percentile of the values between two views; `None` for fewer than [`ENOUGH`] values.

@@ -111,7 +111,7 @@ pub(crate) trait GroupStore: Send + Sync {
     fn padded_len(&self, len: usize) -> u64;
     /// Whether there is space for a group at `position`.
     fn reservation(&self, position: u64) -> Reservation;
-    /// Stores a group and reports the outcome to `observer`, before it returns or later. Groups come in order.
+    /// Stores a group and reports the outcome to `observer`, before it returns or later. Groups are submitted in order.
     fn submit(&self, group: SealedGroup, observer: Arc<dyn GroupObserver>);
     /// Of the groups that are finished, those before this position survive a power failure.
     fn synced(&self) -> u64 {

@@ -6,7 +6,7 @@
 //!                                                     ▲                              │ finished
 //!                                                     └── takes what arrived ◀───────┘
 //!   fill thread: the store's background work (next segment, zeros ahead of the writer), freeing of segments and runs
-//!   ahead thread: reads ahead of readers that go forward; it pauses while the writer's syncs are slow
+//!   ahead thread: reads ahead for sequential readers; it pauses while the writer's syncs are slow
 //! ```
 //! Two traits separate the log from its storage. The trait in [`group_store`] stores groups; the log, its writer and
 //! its readers use only the trait. The trait in [`blob`] stores snapshots and runs. Both are implemented by files on a

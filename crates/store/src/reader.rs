@@ -141,8 +141,8 @@ impl LogReader {
     }
 
     /// Gives the durable bytes from `from` up to `to`, which lie in one segment, to `show`: in pieces, each with the
-    /// position of its first byte. The pieces are read in order and in whole blocks, for work that goes through much of
-    /// the log. Errors are those of [`LogReader::read`]; `show` may end it with one of its own.
+    /// position of its first byte. The pieces are read in order and in whole blocks, for jobs that read much of the
+    /// log. Errors are those of [`LogReader::read`]; `show` may end it with one of its own.
     pub fn scan(
         &self,
         from: LogPosition,

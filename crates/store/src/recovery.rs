@@ -40,7 +40,7 @@ use std::sync::Arc;
 pub enum ReplayItem {
     /// A row of the snapshot. The rows of a piece come before the first record of the log that is not in it.
     Snapshot(LogRecord),
-    /// A record of the log, with its place. The payload of a batch is empty: it is where [`EntryRange::payload`] says.
+    /// A record of the log, with its place. The payload of a batch is empty: it is at [`EntryRange::payload`].
     Entry(EntryRange, LogRecord),
 }
 
@@ -98,7 +98,7 @@ pub struct TornGroup {
 }
 
 impl Log {
-    /// Opens the log on `medium`, makes it if the medium is empty, and gives every record to `replay`, rows of the
+    /// Opens the log on `medium`, makes it if the medium is empty, and passes every record to `replay`, rows of the
     /// snapshot first. After an error, discard the state that `replay` built.
     pub fn open(
         medium: Arc<dyn Medium>,

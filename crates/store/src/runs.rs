@@ -1,9 +1,9 @@
 //! Runs: immutable files of rewritten batches, written by one job at a time, read by any thread, and removed when the
-//! record that lets them go is durable.
+//! record that releases them is durable.
 //!
 //! ```text
 //!   writer(number) ──▶ finish: durable, published ──▶ a record refers to it ──▶ read, scan
-//!                                  a record lets it go ──▶ remove: waits for that record, then the run is deleted
+//!                                  a record releases it ──▶ remove: waits for that record, then the run is deleted
 //! ```
 
 mod error;
@@ -117,7 +117,8 @@ impl Runs {
         self.view(part)?.latest_time(to)
     }
 
-    /// Goes through a part in large reads, around the page cache where that is possible, checking everything.
+    /// Reads a part sequentially in large reads that bypass the page cache where that is possible, and checks
+    /// everything.
     pub fn scan(&self, part: &RunPart) -> Result<PartScan, RunError> {
         Ok(PartScan::new(self.view(part)?))
     }
@@ -141,14 +142,14 @@ impl Runs {
         self.free_later(numbers.iter().map(|number| FreeTarget::Run(*number)).collect());
     }
 
-    /// Gives back the space of a range of run `number` that nothing refers to any more, once all that was appended so
-    /// far is durable. On a medium that cannot do that, the space is freed with the run.
+    /// Frees the space of a range of run `number` that nothing refers to any more, once all that was appended so far is
+    /// durable. On a medium that cannot do that, the space is freed with the run.
     pub fn punch(&self, number: u64, range: Range<u64>) {
         self.free_later(vec![FreeTarget::RunRange(number, range)]);
     }
 
-    /// The bytes of a part in its run, directory included if it has pages of its own: what [`Runs::punch`] can give
-    /// back when the part is released.
+    /// The bytes of a part in its run, directory included if it has its own pages. [`Runs::punch`] can free them when
+    /// the part is released.
     pub fn extent(part: &RunPart) -> Range<u64> {
         part::extent(part)
     }

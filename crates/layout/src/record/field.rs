@@ -10,7 +10,7 @@ use ottla_types::{
 /// Bytes that are not the record they claim to be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// A field reaches past the end.
+    /// A field extends beyond the end.
     #[error("byte {at}: the record ends inside a field")]
     Short {
         /// Where the field begins.

@@ -156,7 +156,8 @@ pub struct DirectoryWriter {
 }
 
 impl DirectoryWriter {
-    /// Notes a batch of which `head` was read from `bytes`, written at `place`: batches come in order and without gaps.
+    /// Adds a batch with this `head` and these `bytes`, written at `place`. Batches are added in order and without
+    /// gaps.
     pub fn push(&mut self, place: u64, head: &BatchHead, bytes: &[u8]) {
         let begins = self.open.as_ref().is_none_or(|open| place - open.place >= STRETCH);
         if begins {
@@ -234,7 +235,7 @@ impl DirectoryWriter {
 /// The most bytes that the page of a small part takes.
 pub const SMALL_DIRECTORY: usize = HEADER + (SMALL_PART / STRETCH) as usize * ENTRY;
 
-/// Checks the bytes of a stretch against its entry, and gives its batches to `sink`: where each begins in `bytes`, and
+/// Checks the bytes of a stretch against its entry, and passes its batches to `sink`: where each begins in `bytes`, and
 /// its head. An error holds the offset in `bytes` and the fault.
 pub fn walk_stretch(
     stretch: &Stretch,

@@ -32,8 +32,8 @@ impl InFlight {
         }
     }
 
-    /// Removes the first group if it is finished; returns it and the position behind it. Called until there is nothing
-    /// more, this gives the contiguous prefix of finished groups.
+    /// Removes the first group if it is finished; returns it and the position behind it. Repeated calls return the
+    /// contiguous prefix of finished groups.
     pub(crate) fn pop_finished(&mut self) -> Option<(SealedGroup, u64)> {
         let first = self.groups.front_mut()?;
         let group = first.finished.take()?;

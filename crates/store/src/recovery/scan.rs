@@ -1,4 +1,4 @@
-//! Reads the groups of a log in the order of the chain, gives their records to a replay, and judges where the chain
+//! Reads the groups of a log in the order of the chain, passes their records to a replay, and decides why the chain
 //! ends.
 
 use crate::buffer::Pool;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pages that are kept.
 const KEPT: usize = (8 << 20) / PAGE;
-/// Pages that are read at once by a reader that goes through a part.
+/// Pages that a sequential reader of a part reads at once.
 const AHEAD: u32 = 8;
 
 /// Number of a run, and offset in it.

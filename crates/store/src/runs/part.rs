@@ -304,7 +304,7 @@ impl PartView {
         Ok(Bytes::from_owner(buffer).slice(from..from + (range.end - range.start) as usize))
     }
 
-    /// Checks a window and gives its batches to `sink`: where each begins in the window's bytes, and its head; as long
+    /// Checks a window and passes its batches to `sink`: where each begins in the window's bytes, and its head; as long
     /// as `sink` returns true at the end of a stretch.
     pub(crate) fn walk(
         &self,

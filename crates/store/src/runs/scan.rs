@@ -11,7 +11,7 @@ const PIECE: u64 = 1 << 20;
 /// Stretches that are read one by one after a fault: more than are read at once.
 const CAREFUL: usize = 300;
 
-/// Gives the batches of a part in order, each with its checksum checked.
+/// Returns the batches of a part in order, each with its checksum checked.
 pub struct PartScan {
     view: PartView,
     cursor: Cursor,

@@ -18,7 +18,7 @@ pub struct PartReport {
     pub row: RunRow,
     /// Batches that were read without a fault.
     pub batches: u64,
-    /// The faults, by place. Between the batches around one, offsets may be lost.
+    /// The damage, by place. Between the batches around a damaged place, offsets may be lost.
     pub faults: Vec<RunError>,
     /// The part has only zeros: it was freed, which is correct if the log does not refer to it any more.
     pub freed: bool,

@@ -21,7 +21,7 @@ const PIECE: usize = 1 << 20;
 /// Bytes after which the file is synced, so that it never has many unsynced bytes.
 const UNSYNCED: u64 = 32 << 20;
 
-/// What the caller knows of a part when it ends.
+/// The fields of a part that the caller sets when the part ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartEnd {
     /// Last offset of the part: that of its last batch, or later if compaction took batches out behind it.

@@ -195,7 +195,7 @@ impl FileWindow {
     }
 }
 
-/// Fills each buffer with the next piece, until the file ends or the receiver is gone.
+/// Fills each buffer with the next piece, until the file ends or the receiver is dropped.
 fn read_ahead(
     file: &dyn MediumFile,
     mut offset: u64,
@@ -246,7 +246,7 @@ mod tests {
             for len in [64, 4096, 3 << 19, 2 << 20, 64, 5 << 20, 100, 1 << 20].into_iter().cycle().take(40) {
                 let end = (offset + len).min(bytes.len());
                 assert!(window.at(offset as u64, len).unwrap() == &bytes[offset..end], "{len} at {offset}");
-                // The header block, and a group that is looked at again.
+                // The header block, and a group that is read again.
                 assert!(window.at(0, 4096).unwrap() == &bytes[..4096]);
                 assert!(window.at(offset as u64, len).unwrap() == &bytes[offset..end], "{len} at {offset}");
                 offset = (offset + len.min(3 << 18)).next_multiple_of(4096).min(bytes.len() / 4096 * 4096);

@@ -1,4 +1,4 @@
-//! Reads snapshots: checks a whole one, finds the newest that is whole, and gives its rows back piece by piece.
+//! Reads snapshots: checks a snapshot, finds the newest that is intact, and returns its rows piece by piece.
 
 use crate::blob::{Blob, BlobStore};
 use crate::error::OpenError;
@@ -70,7 +70,7 @@ fn fill(file: &dyn Blob, buf: &mut [u8], offset: u64, short: SnapshotError) -> R
     if found == buf.len() { Ok(()) } else { Err(SnapshotFault::Damaged { offset, error: short }) }
 }
 
-/// Reads a whole snapshot. Returns the positions of its first and its last piece.
+/// Reads a whole snapshot and checks it. Returns the positions of its first and its last piece.
 pub(super) fn check_snapshot(file: Arc<dyn Blob>, identity: &Identity) -> Result<(u64, u64), SnapshotFault> {
     let mut chunks = Chunks::open(file, identity)?;
     let first = chunks.reader.position();
@@ -78,7 +78,7 @@ pub(super) fn check_snapshot(file: Arc<dyn Blob>, identity: &Identity) -> Result
     Ok((first, chunks.reader.position()))
 }
 
-/// The pieces of a snapshot, to be given back one by one, each at its position between the records of the log.
+/// The pieces of a snapshot, to be restored one by one, each at its position between the records of the log.
 pub(crate) struct SnapshotPieces {
     name: String,
     chunks: Chunks,
@@ -97,7 +97,7 @@ impl SnapshotPieces {
         self.next.as_ref().map(|(position, _)| *position)
     }
 
-    /// Gives the rows of every piece whose position is not behind `position`.
+    /// Restores the rows of every piece whose position is at most `position`.
     pub(crate) fn give(&mut self, position: u64, sink: &mut dyn FnMut(LogRecord)) -> Result<(), OpenError> {
         while let Some((_, rows)) = self.next.take_if(|(at, _)| *at <= position) {
             rows.into_iter().for_each(&mut *sink);
@@ -126,12 +126,12 @@ pub(crate) struct DamagedSnapshot {
 /// The outcome of [`find_newest`].
 #[derive(Default)]
 pub(crate) struct SnapshotSearch {
-    /// The newest that is whole.
+    /// The newest intact one.
     pub(crate) newest: Option<SnapshotPieces>,
     pub(crate) skipped: Vec<DamagedSnapshot>,
 }
 
-/// Finds the newest snapshot that is whole.
+/// Finds the newest intact snapshot.
 pub(crate) fn find_newest(
     blobs: &dyn BlobStore,
     identity: &Identity,

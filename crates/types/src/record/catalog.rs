@@ -9,7 +9,7 @@ pub enum CatalogRecord {
     ClusterCreated(ClusterCreated),
     /// A topic exists from here on.
     TopicCreated(TopicCreated),
-    /// A topic, its data and its committed and staged offsets are gone (T-191).
+    /// A topic was deleted, with its data and its committed and staged offsets (T-191).
     TopicDeleted(TopicDeleted),
     /// A topic has more partitions.
     PartitionsAdded(PartitionsAdded),

@@ -52,7 +52,7 @@ pub struct OffsetsStaged {
     pub offsets: Vec<(TopicPartition, CommittedOffset)>,
 }
 
-/// Offsets that are gone, committed and staged.
+/// Deleted offsets, committed and staged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetsDeleted {
     /// The group.

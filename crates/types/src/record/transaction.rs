@@ -90,9 +90,9 @@ pub struct TransactionExtended {
 pub struct TransactionEnded {
     /// The state after completion: CompleteCommit or CompleteAbort, with the next owner's producer id and epoch.
     pub state: TransactionState,
-    /// The marker that goes into each partition; it may still carry the old producer id (T-105).
+    /// The marker that is appended to each partition; it may still carry the old producer id (T-105).
     pub marker: Marker,
-    /// Where it goes: each data partition of the transaction that still exists, with the offset the marker takes.
+    /// The data partitions of the transaction that still exist, each with the offset of its marker.
     pub partitions: Vec<(TopicPartition, Offset)>,
 }
 

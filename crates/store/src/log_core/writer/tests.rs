@@ -1,4 +1,5 @@
-//! The writer over a store that keeps several groups in flight and finishes them when the test says so.
+//! Tests of the writer with a store that keeps several groups in flight and finishes them in the order that the test
+//! chooses.
 
 use super::*;
 use crate::MemoryMedium;
