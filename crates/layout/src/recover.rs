@@ -102,8 +102,8 @@ impl Chain {
         std::iter::once(here).chain(next)
     }
 
-    /// Judges a header found at `place`, before its payload is read: could it be the next group?
-    pub fn judge(&self, place: u64, header: &GroupHeader) -> Result<(), ChainBreak> {
+    /// Checks whether a header found at `place` can be that of the next group, before its payload is read.
+    pub fn check_header(&self, place: u64, header: &GroupHeader) -> Result<(), ChainBreak> {
         self.at_home(place, header)?;
         let chained = match self.last {
             Some(last) => {
@@ -127,7 +127,7 @@ impl Chain {
 
     /// Takes a valid group as the next one.
     pub fn accept(&mut self, place: u64, group: &Group<'_>) -> Result<(), ChainBreak> {
-        self.judge(place, &group.header)?;
+        self.check_header(place, &group.header)?;
         self.last = Some(LastGroup {
             epoch: group.header.epoch,
             sequence: group.header.sequence,
@@ -222,7 +222,7 @@ mod tests {
         let chain = chain();
         let sum = chain.last_group().unwrap().checksum;
         let good = header(2, 2 * BLOCK, 2 * BLOCK, sum);
-        assert_eq!(chain.judge(2 * BLOCK, &good), Ok(()));
+        assert_eq!(chain.check_header(2 * BLOCK, &good), Ok(()));
         let unchained = |found| ChainBreak::Unchained { found, epoch: 1 };
         let cases = [
             (GroupHeader { log_id: 6, ..good }, ChainBreak::Foreign(6)),
@@ -234,7 +234,7 @@ mod tests {
             (GroupHeader { durable: 3 * BLOCK, ..good }, unchained(2)),
         ];
         for (header, expected) in cases {
-            assert_eq!(chain.judge(2 * BLOCK, &header), Err(expected));
+            assert_eq!(chain.check_header(2 * BLOCK, &header), Err(expected));
         }
     }
 
@@ -255,9 +255,9 @@ mod tests {
     #[test]
     fn the_first_group_of_the_log_has_no_predecessor() {
         let chain = Chain::from_segment(identity(), 0);
-        assert_eq!(chain.judge(BLOCK, &header(1, BLOCK, BLOCK, 0)), Ok(()));
-        assert!(chain.judge(BLOCK, &header(2, BLOCK, BLOCK, 0)).is_err());
+        assert_eq!(chain.check_header(BLOCK, &header(1, BLOCK, BLOCK, 0)), Ok(()));
+        assert!(chain.check_header(BLOCK, &header(2, BLOCK, BLOCK, 0)).is_err());
         let later = Chain::from_segment(identity(), 1);
-        assert!(later.judge((64 << 10) + BLOCK, &header(9, (64 << 10) + BLOCK, BLOCK, 3)).is_ok());
+        assert!(later.check_header((64 << 10) + BLOCK, &header(9, (64 << 10) + BLOCK, BLOCK, 3)).is_ok());
     }
 }

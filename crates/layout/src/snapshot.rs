@@ -224,7 +224,7 @@ impl ChunkReader {
         if self.format == 0 { CHUNK_HEADER_0 } else { CHUNK_HEADER }
     }
 
-    /// Judges the header of the next chunk, [`ChunkReader::header_len`] bytes.
+    /// Checks the header of the next chunk, [`ChunkReader::header_len`] bytes.
     pub fn step(&self, header: &[u8]) -> Result<ChunkStep, SnapshotError> {
         let damaged = SnapshotError::Chunk(self.index);
         if u32_at(header, 8) != Some(self.index) {

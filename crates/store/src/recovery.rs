@@ -156,7 +156,7 @@ fn recover(
 
     let mut scan = Scan::new(SegmentFiles::new(medium, identity, listing), first, newest, threads);
     let reason = scan.replay(replay)?;
-    let torn = scan.judge_end(reason)?;
+    let torn = scan.check_end(reason)?;
     let recovery = RecoveryReport {
         snapshot: snapshot.map(LogPosition),
         skipped: skipped

@@ -200,8 +200,8 @@ impl GroupStore for SegmentStore {
 
     fn slot(&self, after: u64, len: usize) -> GroupSlot {
         let position = self.geometry().place_for(after, align_up(len as u64));
-        let room = self.segment_end(position) - position;
-        GroupSlot { position, limit: GROUP_CAP.min(usize::try_from(room).unwrap_or(usize::MAX)) }
+        let space = self.segment_end(position) - position;
+        GroupSlot { position, limit: GROUP_CAP.min(usize::try_from(space).unwrap_or(usize::MAX)) }
     }
 
     fn padded_len(&self, len: usize) -> u64 {

@@ -33,12 +33,12 @@ pub enum Fault {
 /// returned one works, as for a new process.
 #[derive(Clone, Debug)]
 pub struct FaultMedium {
-    world: Arc<Mutex<World>>,
+    state: Arc<Mutex<MediumState>>,
     generation: u64,
 }
 
 #[derive(Debug)]
-struct World {
+struct MediumState {
     generation: u64,
     chance: u64,
     steps: u64,
@@ -65,7 +65,7 @@ struct Content {
 impl FaultMedium {
     /// An empty medium whose random choices follow from `seed`.
     pub fn new(seed: u64) -> FaultMedium {
-        let world = World {
+        let state = MediumState {
             generation: 0,
             chance: seed,
             steps: 0,
@@ -76,112 +76,112 @@ impl FaultMedium {
             history: vec![BTreeMap::new()],
             files: Vec::new(),
         };
-        FaultMedium { world: Arc::new(Mutex::new(world)), generation: 0 }
+        FaultMedium { state: Arc::new(Mutex::new(state)), generation: 0 }
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, MediumState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Number of calls so far.
     pub fn steps(&self) -> u64 {
-        self.world().steps
+        self.state().steps
     }
 
     /// Makes call number `step` fail (counted from 1, over the life of the medium).
     pub fn fail_at(&self, step: u64, fault: Fault) {
-        self.world().faults.insert(step, fault);
+        self.state().faults.insert(step, fault);
     }
 
     /// Sets how many bytes fit.
     pub fn set_capacity(&self, bytes: u64) {
-        self.world().capacity = bytes;
+        self.state().capacity = bytes;
     }
 
     /// Leaves space for `bytes` more.
     pub fn set_spare(&self, bytes: u64) {
-        let mut world = self.world();
-        world.capacity = world.used().saturating_add(bytes);
+        let mut state = self.state();
+        state.capacity = state.used().saturating_add(bytes);
     }
 
     /// Whether the process of this handle lives: there was no crash, and no later process was started.
     pub fn is_alive(&self) -> bool {
-        self.world().generation == self.generation
+        self.state().generation == self.generation
     }
 
     /// The process ends and the machine continues: written bytes can be read, synced or not.
     #[must_use]
     pub fn restart(&self) -> FaultMedium {
-        let mut world = self.world();
-        world.generation += 1;
-        world.faults.clear();
-        world.fault_points.clear();
-        FaultMedium { world: Arc::clone(&self.world), generation: world.generation }
+        let mut state = self.state();
+        state.generation += 1;
+        state.faults.clear();
+        state.fault_points.clear();
+        FaultMedium { state: Arc::clone(&self.state), generation: state.generation }
     }
 
     /// The machine loses power: of everything unsynced, an arbitrary part survives.
     #[must_use]
     pub fn crash(&self) -> FaultMedium {
-        let mut world = self.world();
-        world.generation += 1;
-        world.faults.clear();
-        world.fault_points.clear();
-        let World { files, chance, .. } = &mut *world;
+        let mut state = self.state();
+        state.generation += 1;
+        state.faults.clear();
+        state.fault_points.clear();
+        let MediumState { files, chance, .. } = &mut *state;
         for file in files {
             file.lose_power(chance);
         }
-        let states = world.history.len();
-        let survivor = pick(&mut world.chance, states);
-        let names = world.history.swap_remove(survivor);
-        world.names = names.clone();
-        world.history = vec![names];
-        FaultMedium { world: Arc::clone(&self.world), generation: world.generation }
+        let states = state.history.len();
+        let survivor = pick(&mut state.chance, states);
+        let names = state.history.swap_remove(survivor);
+        state.names = names.clone();
+        state.history = vec![names];
+        FaultMedium { state: Arc::clone(&self.state), generation: state.generation }
     }
 
     /// An independent copy of this medium as it is.
     #[must_use]
     pub fn fork(&self, seed: u64) -> FaultMedium {
-        let world = self.world();
-        let files = world.files.iter().map(|file| Content {
+        let state = self.state();
+        let files = state.files.iter().map(|file| Content {
             written: file.written.clone(),
             synced: file.synced.clone(),
             pending: file.pending.clone(),
             allocated: file.allocated,
             holes: file.holes.clone(),
         });
-        let copy = World {
+        let copy = MediumState {
             generation: 0,
             chance: seed,
             steps: 0,
             faults: BTreeMap::new(),
             fault_points: Vec::new(),
-            capacity: world.capacity,
-            names: world.names.clone(),
-            history: world.history.clone(),
+            capacity: state.capacity,
+            names: state.names.clone(),
+            history: state.history.clone(),
             files: files.collect(),
         };
-        FaultMedium { world: Arc::new(Mutex::new(copy)), generation: 0 }
+        FaultMedium { state: Arc::new(Mutex::new(copy)), generation: 0 }
     }
 
     /// Name and size of every file.
     pub fn files(&self) -> Vec<(String, usize)> {
-        let world = self.world();
-        world.names.iter().map(|(name, id)| (name.clone(), world.files[*id].written.len())).collect()
+        let state = self.state();
+        state.names.iter().map(|(name, id)| (name.clone(), state.files[*id].written.len())).collect()
     }
 
     /// Bytes of a file, empty if there is none.
     pub fn contents(&self, name: &str) -> Vec<u8> {
-        let world = self.world();
-        world.names.get(name).map(|id| world.files[*id].written.clone()).unwrap_or_default()
+        let state = self.state();
+        state.names.get(name).map(|id| state.files[*id].written.clone()).unwrap_or_default()
     }
 
     /// Replaces the bytes of a file from `offset` on, as damage to the medium would.
     pub fn damage(&self, name: &str, offset: usize, bytes: &[u8]) {
-        let mut world = self.world();
-        let Some(id) = world.names.get(name).copied() else {
+        let mut state = self.state();
+        let Some(id) = state.names.get(name).copied() else {
             return;
         };
-        let file = &mut world.files[id];
+        let file = &mut state.files[id];
         for content in [&mut file.written, &mut file.synced] {
             for (place, byte) in content.iter_mut().skip(offset).zip(bytes) {
                 *place = *byte;
@@ -190,17 +190,17 @@ impl FaultMedium {
     }
 
     /// Counts a call, and returns the fault that is set for it.
-    fn step(&self) -> io::Result<MutexGuard<'_, World>> {
-        let mut world = self.world();
-        if world.generation != self.generation {
+    fn step(&self) -> io::Result<MutexGuard<'_, MediumState>> {
+        let mut state = self.state();
+        if state.generation != self.generation {
             return Err(io::Error::other("this process has ended"));
         }
-        world.steps += 1;
-        let step = world.steps;
-        match world.faults.get(&step) {
-            None => Ok(world),
+        state.steps += 1;
+        let step = state.steps;
+        match state.faults.get(&step) {
+            None => Ok(state),
             Some(Fault::Crash) => {
-                world.generation += 1;
+                state.generation += 1;
                 Err(io::Error::other("power was lost"))
             }
             Some(Fault::Error) => Err(io::Error::other("an error was injected")),
@@ -285,7 +285,7 @@ impl Content {
     }
 }
 
-impl World {
+impl MediumState {
     fn used(&self) -> u64 {
         self.names.values().map(|id| self.files[*id].used()).sum()
     }
@@ -327,13 +327,13 @@ impl Medium for FaultMedium {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn MediumFile>> {
-        let mut world = self.step()?;
-        let id = world.files.len();
-        world.files.push(Content::default());
-        let mut names = world.names.clone();
+        let mut state = self.step()?;
+        let id = state.files.len();
+        state.files.push(Content::default());
+        let mut names = state.names.clone();
         names.insert(name.to_owned(), id);
-        world.set_names(names);
-        world.trigger(NameEvent::Added, name);
+        state.set_names(names);
+        state.trigger(NameEvent::Added, name);
         Ok(self.file(id))
     }
 
@@ -342,35 +342,35 @@ impl Medium for FaultMedium {
     }
 
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut world = self.step()?;
-        if world.names.contains_key(to) {
+        let mut state = self.step()?;
+        if state.names.contains_key(to) {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        world.rename(from, to)
+        state.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut world = self.step()?;
-        let mut names = world.names.clone();
+        let mut state = self.step()?;
+        let mut names = state.names.clone();
         names.remove(name).ok_or_else(|| not_found(name))?;
-        world.set_names(names);
-        world.trigger(NameEvent::Removed, name);
+        state.set_names(names);
+        state.trigger(NameEvent::Removed, name);
         Ok(())
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        let mut world = self.step()?;
-        world.history = vec![world.names.clone()];
+        let mut state = self.step()?;
+        state.history = vec![state.names.clone()];
         Ok(())
     }
 
     fn free_space(&self) -> io::Result<u64> {
-        let world = self.world();
-        Ok(world.capacity.saturating_sub(world.used()))
+        let state = self.state();
+        Ok(state.capacity.saturating_sub(state.used()))
     }
 
     fn capacity(&self) -> io::Result<Option<u64>> {
-        Ok(Some(self.world().capacity).filter(|bytes| *bytes < u64::MAX))
+        Ok(Some(self.state().capacity).filter(|bytes| *bytes < u64::MAX))
     }
 
     fn describe(&self) -> String {
@@ -385,8 +385,8 @@ struct FaultFile {
 
 impl MediumFile for FaultFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let world = self.medium.step()?;
-        let written = &world.files[self.id].written;
+        let state = self.medium.step()?;
+        let written = &state.files[self.id].written;
         let rest = written.get(offset as usize..).unwrap_or_default();
         let len = rest.len().min(buf.len());
         buf[..len].copy_from_slice(&rest[..len]);
@@ -395,26 +395,26 @@ impl MediumFile for FaultFile {
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let next = self.medium.steps() + 1;
-        let fault = self.medium.world().faults.get(&next).copied();
+        let fault = self.medium.state().faults.get(&next).copied();
         if fault == Some(Fault::Crash) {
-            self.medium.world().files[self.id].write(buf, offset as usize);
+            self.medium.state().files[self.id].write(buf, offset as usize);
         }
-        let mut world = self.medium.step()?;
-        world.make_space(self.id, offset + buf.len() as u64)?;
-        world.files[self.id].write(buf, offset as usize);
+        let mut state = self.medium.step()?;
+        state.make_space(self.id, offset + buf.len() as u64)?;
+        state.files[self.id].write(buf, offset as usize);
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
         match self.medium.step() {
-            Ok(mut world) => {
-                world.files[self.id].sync();
+            Ok(mut state) => {
+                state.files[self.id].sync();
                 Ok(())
             }
             Err(error) => {
-                let mut world = self.medium.world();
-                if world.generation == self.medium.generation {
-                    let World { files, chance, .. } = &mut *world;
+                let mut state = self.medium.state();
+                if state.generation == self.medium.generation {
+                    let MediumState { files, chance, .. } = &mut *state;
                     files[self.id].settle(chance);
                 }
                 Err(error)
@@ -427,9 +427,9 @@ impl MediumFile for FaultFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        let mut world = self.medium.step()?;
-        world.make_space(self.id, len)?;
-        let file = &mut world.files[self.id];
+        let mut state = self.medium.step()?;
+        state.make_space(self.id, len)?;
+        let file = &mut state.files[self.id];
         file.allocated = file.allocated.max(len);
         Ok(())
     }
@@ -437,8 +437,8 @@ impl MediumFile for FaultFile {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         let next = self.medium.steps() + 1;
         let range = offset as usize..offset.saturating_add(len) as usize;
-        if self.medium.world().faults.get(&next) == Some(&Fault::Crash) {
-            self.medium.world().files[self.id].punch(range.clone());
+        if self.medium.state().faults.get(&next) == Some(&Fault::Crash) {
+            self.medium.state().files[self.id].punch(range.clone());
         }
         self.medium.step()?.files[self.id].punch(range);
         Ok(())

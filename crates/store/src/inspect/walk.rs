@@ -74,7 +74,7 @@ pub(super) fn walk<E: From<OpenError>>(
         let mut breaks = Vec::new();
         let mut found = None;
         for place in walk.chain.places() {
-            match walk.judge(place)? {
+            match walk.check_group(place)? {
                 Ok(len) => {
                     found = Some((place, len));
                     break;
@@ -116,7 +116,7 @@ struct Walk<'f> {
     reader: SegmentReader,
     chain: Chain,
     segments: Vec<u64>,
-    /// The last segment that was shown.
+    /// The last segment that was passed to the visitor.
     entered: Option<u64>,
     replay_segment: u64,
 }
@@ -130,12 +130,12 @@ impl Walk<'_> {
     }
 
     /// The padded length of the next group, if it is at `place`.
-    fn judge(&mut self, place: u64) -> Result<Result<u64, ChainBreak>, OpenError> {
+    fn check_group(&mut self, place: u64) -> Result<Result<u64, ChainBreak>, OpenError> {
         let header = match peek_group(self.bytes(place, GROUP_HEADER as u64)?) {
             Ok(header) => header,
             Err(error) => return Ok(Err(error.into())),
         };
-        if let Err(reason) = self.chain.judge(place, &header) {
+        if let Err(reason) = self.chain.check_header(place, &header) {
             return Ok(Err(reason));
         }
         Ok(match open_group(self.bytes(place, header.len())?) {
@@ -144,7 +144,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Shows the group at `place`, which was judged already.
+    /// Passes the group at `place`, which was checked already, to `visit`.
     fn group<E: From<OpenError>>(
         &mut self,
         place: u64,
@@ -163,7 +163,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Shows the segments up to the one that holds a position.
+    /// Passes the segments up to the one that holds a position to `visit`.
     fn enter<E: From<OpenError>>(
         &mut self,
         position: u64,
@@ -196,7 +196,7 @@ impl Walk<'_> {
         }
         let proof = self.find_proof(from, u64::MAX)?;
         if let Some((to, header)) = proof {
-            let (at, reason) = self.culprit(breaks, to)?;
+            let (at, reason) = self.damaged_place(breaks, to)?;
             let before = self.chain.last_group().map(|tail| tail.sequence);
             let groups = before.map(|before| header.sequence.saturating_sub(before + 1));
             return Ok(Next::Damage(Damage { at, reason, from, to: Some(to), groups }));
@@ -248,7 +248,7 @@ impl Walk<'_> {
     }
 
     /// The damaged place and the reason, given that the group at `proof` proves damage.
-    fn culprit(&mut self, breaks: &ChainBreaks, proof: u64) -> Result<(u64, String), OpenError> {
+    fn damaged_place(&mut self, breaks: &ChainBreaks, proof: u64) -> Result<(u64, String), OpenError> {
         let geometry = self.files.identity.geometry;
         let here = breaks.first().map_or(self.chain.end(), |(at, _)| *at);
         let Some((next, reason)) = breaks.iter().find(|(at, _)| *at > here) else {

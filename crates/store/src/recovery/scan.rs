@@ -87,7 +87,7 @@ impl Scan {
             Ok(header) => header,
             Err(error) => return Ok(Err(error.into())),
         };
-        if let Err(reason) = self.chain.judge(place, &header) {
+        if let Err(reason) = self.chain.check_header(place, &header) {
             return Ok(Err(reason));
         }
         let geometry = self.geometry();
@@ -150,7 +150,7 @@ impl Scan {
     }
 
     /// Decides whether the end of the chain is the end of the log.
-    pub(super) fn judge_end(&mut self, breaks: ChainBreaks) -> Result<Option<TornGroup>, OpenError> {
+    pub(super) fn check_end(&mut self, breaks: ChainBreaks) -> Result<Option<TornGroup>, OpenError> {
         let end = self.chain.end();
         if let Some((place, reason)) = breaks.iter().find(|(_, reason)| reason.is_damage()) {
             return Err(self.damaged(*place, reason.to_string()));

@@ -1,7 +1,7 @@
 //! Fault points: faults that are bound to a change of a file's name instead of a call number. The fault occurs a given
 //! number of calls after the change.
 
-use super::{Fault, FaultMedium, World};
+use super::{Fault, FaultMedium, MediumState};
 
 /// A change of the names in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +24,11 @@ pub(super) struct FaultPoint {
 impl FaultMedium {
     /// Makes one call fail: the one that is `calls` calls after the next `event` of a name that begins with `prefix`.
     pub fn fail_after(&self, event: NameEvent, prefix: &str, calls: u64, fault: Fault) {
-        self.world().fault_points.push(FaultPoint { event, prefix: prefix.to_owned(), calls, fault });
+        self.state().fault_points.push(FaultPoint { event, prefix: prefix.to_owned(), calls, fault });
     }
 }
 
-impl World {
+impl MediumState {
     /// Schedules the faults that this change triggers.
     pub(super) fn trigger(&mut self, event: NameEvent, name: &str) {
         let matches = |point: &mut FaultPoint| point.event == event && has_prefix(name, &point.prefix);
