@@ -29,7 +29,7 @@ pub struct Part {
     pub is_referenced: bool,
 }
 
-/// What is next in a part.
+/// An item of a part, in order.
 #[derive(Debug)]
 pub enum PartItem {
     /// A batch, whole.

@@ -59,7 +59,7 @@ struct Findings {
     faults: Vec<Damage>,
     notes: Vec<Note>,
     names: TopicNames,
-    /// Runs that the log refers to and that are not there.
+    /// Runs that the log refers to and that do not exist.
     missing: BTreeSet<u64>,
 }
 

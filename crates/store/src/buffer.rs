@@ -29,7 +29,7 @@ impl Pool {
         Arc::new(Pool { limit, spare: Mutex::new(Vec::new()) })
     }
 
-    /// An empty buffer with room for at least `capacity` bytes.
+    /// An empty buffer with capacity for at least `capacity` bytes.
     pub(crate) fn take(self: &Arc<Pool>, capacity: usize) -> Buffer {
         let capacity = size_class(capacity);
         let memory = self.reuse(capacity).unwrap_or_else(|| vec![0; capacity + ALIGN]);

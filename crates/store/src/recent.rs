@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Memory that a small group takes in addition to its bytes, approximately.
+/// Approximate memory of a small group in addition to its bytes.
 const GROUP_OVERHEAD: usize = 128;
 
 /// The recent groups by position, oldest first, up to a number of bytes.

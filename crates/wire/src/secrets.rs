@@ -50,7 +50,7 @@ pub fn has_secrets(api: ApiKey) -> bool {
     tables.into_iter().any(|table| !table.secrets().is_empty())
 }
 
-/// Where the content of a node lies in the frame, without its length.
+/// The position of a node's content in the frame, without its length.
 fn content(explained: &Explanation, node: &Node) -> Range<usize> {
     let end = (node.at + node.size) as usize;
     end - explained.content(node).len()..end

@@ -145,8 +145,8 @@ impl SegmentFiles {
         self.medium.open(&name)
     }
 
-    /// Bytes that must be free for a new segment. It may not take the last space: without a snapshot no segment can be
-    /// freed.
+    /// Bytes that must be free for a new segment. It must leave space for a snapshot, because without a snapshot no
+    /// segment can be freed.
     pub(crate) fn space_for_segment(&self) -> u64 {
         let segment = self.identity.geometry.segment_size();
         segment + segment.min(MARGIN) + self.kept_free.load(Ordering::Relaxed)
@@ -166,7 +166,7 @@ impl SegmentFiles {
         self.kept_free.store(bytes, Ordering::Relaxed);
     }
 
-    /// Takes a segment out of use: its file becomes a spare, or is removed if there are enough.
+    /// Takes a segment out of use: its file becomes a spare, or is removed if there are enough spares.
     pub(crate) fn retire(&self, number: u64) -> io::Result<()> {
         let mut table = self.table();
         if table.live.remove(&number).is_none() && !table.leftover.remove(&number) {

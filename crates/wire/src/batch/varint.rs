@@ -47,7 +47,7 @@ impl<'a> RecordCursor<'a> {
         let mut bits: u64 = 0;
         for place in 0..most {
             let byte = self.byte()?;
-            // The tenth byte has room for one bit.
+            // The tenth byte has space for one bit.
             if place == 9 && byte > 1 {
                 return None;
             }

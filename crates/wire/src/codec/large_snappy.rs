@@ -1,22 +1,22 @@
 //! A large raw snappy block, decompressed in steps: only the bytes that later elements may repeat are in memory.
 //!
-//! A block is its decompressed length and then elements: literal bytes, or a copy of bytes that came out before.
+//! A block is its decompressed length and then elements: literal bytes, or a copy of earlier output.
 
 use std::io::{self, Read};
 
-/// Bytes of output that are kept, a power of two. Encoders of Kafka clients look back 4 MiB at most.
+/// Bytes of output that are kept, a power of two. Encoders of Kafka clients copy from at most 4 MiB back.
 const WINDOW: usize = 8 << 20;
 
 /// The element that is being written out.
 #[derive(Clone, Copy)]
 enum Element {
-    /// So many bytes of the input.
+    /// This many bytes of the input.
     Literal(usize),
-    /// So many bytes from this far back.
+    /// This many bytes, from this distance back in the output.
     Copy { back: usize, left: usize },
 }
 
-/// See the module.
+/// A decompressor of a block; see the header of this file.
 pub(super) struct LargeSnappy<'a> {
     rest: &'a [u8],
     /// The last [`WINDOW`] bytes of the output, each at its position modulo [`WINDOW`].
@@ -46,7 +46,7 @@ impl<'a> LargeSnappy<'a> {
         Ok(taken)
     }
 
-    /// A little-endian number of so many bytes.
+    /// A little-endian number of this many bytes.
     fn number(&mut self, count: usize) -> io::Result<usize> {
         Ok(self.take(count)?.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
@@ -72,7 +72,7 @@ impl<'a> LargeSnappy<'a> {
         Ok(Element::Copy { back, left: self.within(left)? })
     }
 
-    /// The length of an element, if the block has room for it.
+    /// The length of an element, if the block has space for it.
     fn within(&self, length: usize) -> io::Result<usize> {
         if length > self.length - self.produced {
             return Err(malformed("it is longer than it says"));

@@ -357,7 +357,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Every node in preorder: a node stands before its children; the first one is the root.
+    /// Every node in preorder: a node comes before its children; the first one is the root.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
