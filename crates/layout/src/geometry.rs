@@ -60,7 +60,7 @@ impl Geometry {
         self.start_of(segment) + BLOCK
     }
 
-    /// Position just behind a segment.
+    /// Position just after a segment.
     pub fn end_of(self, segment: u64) -> u64 {
         (segment + 1) * self.segment_size
     }

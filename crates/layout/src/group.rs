@@ -5,7 +5,7 @@
 //!
 //!   state, as recovery sees it:
 //!     whole and next in the chain ─▶ replayed
-//!     torn, and nothing behind calls it durable ─▶ cut: a crash interrupted the write, it was never acknowledged
+//!     torn, and nothing after calls it durable ─▶ cut: a crash interrupted the write, it was never acknowledged
 //!     torn, and a later group calls it durable ─▶ damage: the log is refused
 //! ```
 
@@ -87,7 +87,7 @@ pub enum GroupError {
     Entries,
 }
 
-/// Writes the header into the first 64 bytes of `group`, which holds the entries behind it and no padding, and returns
+/// Writes the header into the first 64 bytes of `group`, which holds the entries after it and no padding, and returns
 /// the checksum that the next group chains to.
 pub fn seal_group(header: &GroupHeader, group: &mut [u8]) -> u32 {
     debug_assert_eq!(header.len(), group.len() as u64);
@@ -160,13 +160,13 @@ impl Entry<'_> {
         self.position + 4
     }
 
-    /// Position just behind the entry.
+    /// Position just after the entry.
     pub fn end(&self) -> u64 {
         self.body() + self.bytes.len() as u64
     }
 }
 
-/// Checks the group at the start of `bytes`; bytes behind it are ignored.
+/// Checks the group at the start of `bytes`; bytes after it are ignored.
 pub fn open_group(bytes: &[u8]) -> Result<Group<'_>, GroupError> {
     let header = peek_group(bytes)?;
     let group =

@@ -26,7 +26,7 @@ pub struct LastGroup {
     pub checksum: u32,
     /// Everything before this position was durable when it was written.
     pub durable: u64,
-    /// Position behind it, padding included.
+    /// Position after it, padding included.
     pub end: u64,
 }
 
@@ -86,12 +86,12 @@ impl Chain {
         self.last
     }
 
-    /// Position behind the last accepted group, or where the first one should be.
+    /// Position after the last accepted group, or where the first one should be.
     pub fn end(&self) -> u64 {
         self.last.map_or(self.first, |last| last.end)
     }
 
-    /// The places where the next group may be, in the order to try them: behind the last one, and at the start of the
+    /// The places where the next group may be, in the order to try them: after the last one, and at the start of the
     /// next segment, where it goes if it did not fit. The first group of all has one place only.
     pub fn places(&self) -> impl Iterator<Item = u64> + use<> {
         let geometry = self.identity.geometry;
@@ -139,7 +139,7 @@ impl Chain {
     }
 
     /// True if a header found at `place` in the lookahead, once its checksum is seen to match, proves that the group
-    /// which is missing behind the last had been durable.
+    /// which is missing after the last had been durable.
     pub fn proves_damage(&self, place: u64, header: &GroupHeader) -> bool {
         let later = match self.last {
             Some(last) => header.epoch >= last.epoch && header.sequence > last.sequence,

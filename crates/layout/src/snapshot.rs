@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Replay begins at the position of the first chunk; a later chunk is restored before the first entry of the log that
-//! is at or behind its position. The log must reach the position of the last one.
+//! is at or after its position. The log must reach the position of the last one.
 
 use crate::identity::Identity;
 use crate::read::{put, u16_at, u32_at, u64_at};

@@ -17,7 +17,7 @@ pub enum FieldValue {
     Time(i64),
     /// A checksum or a random number.
     Hex(u64),
-    /// Text, behind its length unless it is a mark.
+    /// Text, after its length unless it is a mark.
     Text(String),
     /// This many bytes, at the end of the span.
     Bytes(usize),

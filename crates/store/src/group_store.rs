@@ -90,7 +90,7 @@ pub(crate) trait GroupObserver: Send + Sync {
 
 /// The state of the log that background work depends on.
 pub(crate) trait LogProgress {
-    /// Position behind the last accepted entry.
+    /// Position after the last accepted entry.
     fn end(&self) -> u64;
     /// Everything before this position is durable.
     fn durable(&self) -> u64;
@@ -130,7 +130,7 @@ pub(crate) trait GroupStore: Send + Sync {
     fn segment_size(&self) -> u64;
     /// Number of the segment that holds `position`.
     fn segment_of(&self, position: u64) -> u64;
-    /// Position behind the segment that holds `position`.
+    /// Position after the segment that holds `position`.
     fn segment_end(&self, position: u64) -> u64;
     /// Numbers of the segments in use, in order.
     fn segments(&self) -> Vec<u64>;
@@ -139,7 +139,7 @@ pub(crate) trait GroupStore: Send + Sync {
     /// Frees a segment that nothing refers to any more.
     fn free(&self, segment: u64) -> Result<(), LogFailure>;
 
-    /// The level of space if `bytes` more are appended behind `end`.
+    /// The level of space if `bytes` more are appended after `end`.
     fn space(&self, end: u64, bytes: u64) -> SpaceForecast;
     /// Reserves no space for groups unless `bytes` stay free for the next snapshot.
     fn keep_free(&self, bytes: u64);

@@ -26,7 +26,7 @@ pub struct EntryRange {
     pub position: LogPosition,
     /// Position of the first byte of a batch, if the record has one; it is `summary.size` bytes long.
     pub payload: Option<LogPosition>,
-    /// Position behind it: the record is durable once the log is durable up to here.
+    /// Position after it: the record is durable once the log is durable up to here.
     pub end: LogPosition,
 }
 
@@ -208,7 +208,7 @@ impl Log {
         }
     }
 
-    /// Position behind the last record. A reply that is computed now depends on no later record, so it may be sent when
+    /// Position after the last record. A reply that is computed now depends on no later record, so it may be sent when
     /// the log is durable up to here.
     pub fn end(&self) -> LogPosition {
         LogPosition(self.core.lock().end())

@@ -73,7 +73,7 @@ impl RecentGroups {
         RecentGroups { limit, held: Arc::default(), reserved: Arc::default(), recent: RwLock::default() }
     }
 
-    /// Adds the group at `position`, which lies behind all others.
+    /// Adds the group at `position`, which is after all others.
     pub(crate) fn push(&self, position: u64, group: Buffer) {
         // A small group in a large buffer is copied, so that the buffer can be used again.
         let copies = group.capacity() >= 4 * group.len();

@@ -1,13 +1,13 @@
 //! Opens a log: identity, newest snapshot, replay, cut of a torn tail, and an opening group of a new epoch.
 //!
 //! ```text
-//!   listing ─▶ identity ─▶ newest whole snapshot ─▶ groups behind it, in order ─▶ why does the chain end?
+//!   listing ─▶ identity ─▶ newest whole snapshot ─▶ groups after it, in order ──▶ why does the chain end?
 //!                                                                                   │ damage ─▶ refuse, change nothing
 //!                                                                                   ▼ end, or a torn group
 //!                              opening group of a new epoch ◀─ make durable again ◀─┘
 //! ```
 //! What was recovered is made durable again before anything is served: it may have been read from a cache that a power
-//! failure would empty. Everything behind the position that the last group itself calls durable, which is one group
+//! failure would empty. Everything after the position that the last group itself calls durable, which is one group
 //! unless syncs are left to the system, is written once more with the same bytes and synced.
 
 mod identity;
@@ -51,7 +51,7 @@ pub enum SalvageItem {
     Replayed(ReplayItem),
     /// Groups between these positions are missing or damaged.
     Damage {
-        /// Position behind the last whole group, or that of the snapshot.
+        /// Position after the last whole group, or that of the snapshot.
         from: u64,
         /// Position of the next whole group.
         to: u64,
@@ -80,7 +80,7 @@ pub struct RecoveryReport {
     pub records: u64,
     /// The torn group at the end that was cut off, if there was one.
     pub torn: Option<TornGroup>,
-    /// Position behind the last recovered group.
+    /// Position after the last recovered group.
     pub end: LogPosition,
     /// Counts the times the folder was opened.
     pub epoch: u32,
@@ -139,7 +139,7 @@ struct Recovery {
     recovery: RecoveryReport,
 }
 
-/// Reads the newest snapshot and the log behind it. Changes nothing.
+/// Reads the newest snapshot and the log after it. Changes nothing.
 fn recover(
     medium: Arc<dyn Medium>,
     identity: Identity,
@@ -181,7 +181,7 @@ pub(crate) fn dry_run(
     recover(medium, identity, listing, false, replay).map(|recovery| recovery.recovery)
 }
 
-/// Reads the newest intact snapshot and the log behind it, and skips damage. Passes everything that can be read to
+/// Reads the newest intact snapshot and the log after it, and skips damage. Passes everything that can be read to
 /// `visit`, in log order. Changes nothing.
 pub(crate) fn replay_past_damage(
     medium: Arc<dyn Medium>,
@@ -278,7 +278,7 @@ fn begin(
     Log::start(Arc::new(core)).map_err(OpenError::medium("the log", "starting a thread for"))
 }
 
-/// Puts the segment of the opening group into use, unless the log ends in it, and takes those behind it out of use.
+/// Puts the segment of the opening group into use, unless the log ends in it, and takes those after it out of use.
 fn prepare_segment(files: &SegmentFiles, number: u64, in_use: bool, epoch: u32) -> Result<(), OpenError> {
     files.set_aside_from(if in_use { number + 1 } else { number });
     if !in_use {

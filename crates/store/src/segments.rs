@@ -57,7 +57,7 @@ pub(crate) struct SegmentStore {
 /// How far the log was written.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
-    /// Position behind the last written group.
+    /// Position after the last written group.
     written: u64,
     /// Everything before this position was synced.
     synced: u64,

@@ -6,7 +6,7 @@
 //! | 8 | 4 | bytes that follow this field |
 //! | 12 | 4 | leader epoch |
 //! | 16 | 1 | magic |
-//! | 17 | 4 | CRC-32C of everything behind it |
+//! | 17 | 4 | CRC-32C of everything after it |
 //! | 23 | 4 | last offset delta |
 //! | 35 | 8 | largest timestamp |
 

@@ -2,7 +2,7 @@
 //! page can be checked and searched alone.
 //!
 //! An entry stands for a **stretch**: the batches from its place to that of the next entry. The first stretch begins
-//! with the part; a new one begins with the first batch that lies 4096 bytes or more behind the last one's beginning.
+//! with the part; a new one begins with the first batch that lies 4096 bytes or more after the last one's beginning.
 
 use crate::read::{array, put, u32_at};
 use crate::run::batch::{BatchHead, Batches, HeadSum};
@@ -26,7 +26,7 @@ pub const SMALL_PART: u64 = 64 << 10;
 pub struct Stretch {
     /// Base offset of its first batch.
     pub base_offset: Offset,
-    /// Base offset of the next stretch; behind the last batch for the last one of a part.
+    /// Base offset of the next stretch; after the last batch for the last one of a part.
     pub next_offset: Offset,
     /// Where it begins in the file.
     pub place: u64,
@@ -81,13 +81,13 @@ impl DirectoryPage {
         self.entries
     }
 
-    /// Base offset of the first stretch that is not in this page or an earlier one; behind the last batch in the last
+    /// Base offset of the first stretch that is not in this page or an earlier one; after the last batch in the last
     /// page.
     pub fn next_offset(&self) -> Offset {
         Offset(self.number(24))
     }
 
-    /// Place behind the last stretch.
+    /// Place after the last stretch.
     pub fn end(&self) -> u64 {
         self.number(16) as u64
     }

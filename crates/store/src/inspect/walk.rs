@@ -42,9 +42,9 @@ pub struct Damage {
     pub at: u64,
     /// What was found there instead of a group.
     pub reason: String,
-    /// Position behind the last group before it.
+    /// Position after the last group before it.
     pub from: u64,
-    /// Position of the first whole group behind it; none if there is none.
+    /// Position of the first whole group after it; none if there is none.
     pub to: Option<u64>,
     /// How many groups are missing, if the groups around the place show it.
     pub groups: Option<u64>,
@@ -53,9 +53,9 @@ pub struct Damage {
 /// Where the log ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEnd {
-    /// Position behind the last group.
+    /// Position after the last group.
     pub position: u64,
-    /// Position of a torn group behind it, and what it looks like: a crash interrupted its write, it was never
+    /// Position of a torn group after it, and what it looks like: a crash interrupted its write, it was never
     /// acknowledged.
     pub torn: Option<(u64, String)>,
 }
@@ -210,7 +210,7 @@ impl Walk<'_> {
         Ok(Next::End(LogEnd { position: from, torn }))
     }
 
-    /// The next segment behind freed ones: `segment` is whole up to `from`, and the one behind it is not needed by
+    /// The next segment after freed ones: `segment` is whole up to `from`, and the one after it is not needed by
     /// replay.
     fn freed_behind(&mut self, segment: u64, from: u64) -> Result<Option<u64>, OpenError> {
         let behind = segment + 1;

@@ -12,14 +12,14 @@ pub(crate) struct InFlight {
 #[derive(Debug)]
 struct GroupInFlight {
     sequence: u64,
-    /// Position behind the group, padding included.
+    /// Position after the group, padding included.
     end: u64,
     /// The group, once the store has finished it.
     finished: Option<SealedGroup>,
 }
 
 impl InFlight {
-    /// Adds a group behind all others.
+    /// Adds a group after all others.
     pub(crate) fn begin(&mut self, sequence: u64, end: u64) {
         debug_assert!(self.groups.back().is_none_or(|last| last.sequence < sequence && last.end < end));
         self.groups.push_back(GroupInFlight { sequence, end, finished: None });
@@ -32,7 +32,7 @@ impl InFlight {
         }
     }
 
-    /// Removes the first group if it is finished; returns it and the position behind it. Repeated calls return the
+    /// Removes the first group if it is finished; returns it and the position after it. Repeated calls return the
     /// contiguous prefix of finished groups.
     pub(crate) fn pop_finished(&mut self) -> Option<(SealedGroup, u64)> {
         let first = self.groups.front_mut()?;
@@ -42,7 +42,7 @@ impl InFlight {
         Some((group, end))
     }
 
-    /// How many groups are in flight, finished ones behind an unfinished one included.
+    /// How many groups are in flight, finished ones after an unfinished one included.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }

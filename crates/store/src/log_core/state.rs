@@ -33,7 +33,7 @@ impl OpenGroup {
         OpenGroup { position: slot.position, limit: slot.limit, buffer, entries: 0 }
     }
 
-    /// Position behind the last entry.
+    /// Position after the last entry.
     fn end(&self) -> u64 {
         self.position + self.buffer.len() as u64
     }
@@ -53,7 +53,7 @@ pub(crate) struct State {
     pub(crate) open: Option<OpenGroup>,
     /// Groups that wait for the writer.
     pub(crate) closed: VecDeque<OpenGroup>,
-    /// Position behind the last closed group; the next one begins here if it fits.
+    /// Position after the last closed group; the next one begins here if it fits.
     pub(crate) next: u64,
     /// The host wants the open group written.
     pub(crate) kicked: bool,
@@ -82,7 +82,7 @@ impl State {
         State { snapshots, damaged, ..State::default() }
     }
 
-    /// Position behind the last entry: when the log is durable up to here, everything accepted so far is.
+    /// Position after the last entry: when the log is durable up to here, everything accepted so far is.
     pub(crate) fn end(&self) -> u64 {
         self.open.as_ref().map_or(self.next, OpenGroup::end)
     }

@@ -97,7 +97,7 @@ impl LogCore {
         SealedGroup { sequence: header.sequence, position, entries, buffer }
     }
 
-    /// Stores the first group of this opening and waits for it, without a callback. Returns the position behind it.
+    /// Stores the first group of this opening and waits for it, without a callback. Returns the position after it.
     pub(crate) fn store_opening_group(&self, group: OpenGroup) -> Result<u64, LogFailure> {
         let group = self.seal(group);
         let after = group.position + self.store.padded_len(group.buffer.len());
@@ -110,7 +110,7 @@ impl LogCore {
     }
 
     /// Notes that the store has finished a group, and keeps the contiguous prefix of finished groups for readers.
-    /// Returns the position behind that prefix if it became longer.
+    /// Returns the position after that prefix if it became longer.
     fn settle(&self, in_flight: &mut InFlight, group: SealedGroup) -> Option<u64> {
         in_flight.finish(group);
         let mut durable = None;

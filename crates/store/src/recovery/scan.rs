@@ -253,7 +253,7 @@ impl Scan {
     }
 }
 
-/// Restores the pieces of the snapshot whose place is not behind `position`.
+/// Restores the pieces of the snapshot whose place is not after `position`.
 pub(super) fn restore(
     pieces: &mut Option<SnapshotPieces>,
     position: u64,

@@ -189,7 +189,7 @@ impl PartView {
         Cursor { page: None, page_index: 0, index: 0 }
     }
 
-    /// Moves the cursor behind everything.
+    /// Moves the cursor after everything.
     pub(crate) fn end(&self, cursor: &mut Cursor) {
         *cursor = Cursor { page: None, page_index: self.pages(), index: 0 };
     }
@@ -203,7 +203,7 @@ impl PartView {
         }
     }
 
-    /// The stretch behind the cursor.
+    /// The stretch after the cursor.
     pub(crate) fn peek(&self, cursor: &mut Cursor) -> Result<Option<Stretch>, RunError> {
         loop {
             if cursor.page_index >= self.pages() {

@@ -18,7 +18,7 @@ const LITTLE: usize = 32 << 10;
 /// The range of a part that is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRange {
-    /// The first offset: the batch that holds it, or the first one behind it.
+    /// The first offset: the batch that holds it, or the first one after it.
     pub from: Offset,
     /// No batch that reaches this offset.
     pub to: Offset,

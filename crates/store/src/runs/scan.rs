@@ -32,7 +32,7 @@ impl PartScan {
         PartScan { cursor: view.begin(), view, window: None, heads: VecDeque::new(), careful: 0 }
     }
 
-    /// The next batch; none behind the last one. After an error the scan continues behind the damage.
+    /// The next batch; none after the last one. After an error the scan continues after the damage.
     pub fn next_batch(&mut self) -> Result<Option<PartBatch>, RunError> {
         if self.heads.is_empty() && !self.load()? {
             return Ok(None);
@@ -48,7 +48,7 @@ impl PartScan {
         Err(self.view.damaged(place, "the checksum of a batch does not match"))
     }
 
-    /// Reads the next window; false behind the last one.
+    /// Reads the next window; false after the last one.
     fn load(&mut self) -> Result<bool, RunError> {
         self.window = None;
         loop {

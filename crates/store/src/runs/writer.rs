@@ -24,7 +24,7 @@ const UNSYNCED: u64 = 32 << 20;
 /// The fields of a part that the caller sets when the part ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartEnd {
-    /// Last offset of the part: that of its last batch, or later if compaction took batches out behind it.
+    /// Last offset of the part: that of its last batch, or later if compaction took batches out after it.
     pub last_offset: Offset,
     /// [`RunPart::clean`].
     pub clean: bool,
@@ -44,7 +44,7 @@ struct OpenPart {
     appended: Millis,
 }
 
-/// Writes one run. Dropping it unfinished, or after an error, leaves nothing behind.
+/// Writes one run. Dropping it unfinished, or after an error, leaves no file.
 ///
 /// Holds a buffer of 1 MiB, the directory of one part (a 145th of its bytes at most) and the table (92 bytes a part).
 pub struct RunWriter {

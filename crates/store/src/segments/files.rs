@@ -5,7 +5,7 @@
 //!   new file ─────────────────────────▶ live ─────────────────────────────▶ spare (at most 2) or removed
 //!      ▲                                  ▲                                    │
 //!      │ no spare and no leftover         └──────────── prepare ───────────────┤
-//!   leftover: a segment file behind the end of the log, from an interrupted   ◀┘ renamed by prepare
+//!   leftover: a segment file after the end of the log, from an interrupted    ◀┘ renamed by prepare
 //!   prepare or an earlier run; the next prepare of its number uses it
 //! ```
 
@@ -38,7 +38,7 @@ pub(crate) struct SegmentFiles {
 struct SegmentTable {
     /// Segments in use, with their handles if they are open.
     live: BTreeMap<u64, Option<Arc<dyn MediumFile>>>,
-    /// Segment files behind the end of the log: prepared by an earlier process, or partly prepared.
+    /// Segment files after the end of the log: prepared by an earlier process, or partly prepared.
     leftover: BTreeSet<u64>,
     /// Numbers in the names of spares.
     spares: BTreeSet<u64>,
@@ -185,7 +185,7 @@ impl SegmentFiles {
         self.medium.sync_names()
     }
 
-    /// Segment files behind the end of the log.
+    /// Segment files after the end of the log.
     pub(crate) fn leftover(&self) -> Vec<u64> {
         self.table().leftover.iter().copied().collect()
     }

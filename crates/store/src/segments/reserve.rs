@@ -32,7 +32,7 @@ pub(super) struct Preparation {
     pub(super) low: bool,
     /// The range that is being filled with zeros: the writer waits.
     pub(super) zeroing: Option<Range<u64>>,
-    /// Position behind the last group whose write has begun: no zeros may be written before it.
+    /// Position after the last group whose write has begun: no zeros may be written before it.
     pub(super) begun: u64,
 }
 
@@ -238,7 +238,7 @@ impl Reserver {
     }
 }
 
-/// Claims a piece from `start` on, or behind the last group whose write has begun.
+/// Claims a piece from `start` on, or after the last group whose write has begun.
 fn claim(store: &SegmentStore, start: u64, limit: u64) -> Option<Range<u64>> {
     let mut preparation = store.preparation();
     let start = start.max(preparation.begun);

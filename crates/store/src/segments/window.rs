@@ -82,7 +82,7 @@ enum PieceSource {
     Thread { pieces: Receiver<io::Result<Piece>>, empty: Sender<Buffer> },
 }
 
-/// A buffer that holds `found` bytes of the file, behind the space for copied bytes.
+/// A buffer that holds `found` bytes of the file, after the space for copied bytes.
 struct Piece {
     buffer: Buffer,
     found: usize,
@@ -213,7 +213,7 @@ fn read_ahead(
     }
 }
 
-/// Reads a piece of `size` bytes, or the rest of the file, into a buffer behind `size` bytes of space.
+/// Reads a piece of `size` bytes, or the rest of the file, into a buffer after `size` bytes of space.
 fn read_piece(file: &dyn MediumFile, offset: u64, size: usize, mut buffer: Buffer) -> io::Result<Piece> {
     let rest = usize::try_from(file.size()?.saturating_sub(offset)).unwrap_or(usize::MAX);
     let want = ottla_layout::align_up(size.min(rest) as u64) as usize;

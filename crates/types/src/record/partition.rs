@@ -112,7 +112,7 @@ pub struct PartsInstalled {
 pub struct RunPart {
     /// Number of the run.
     pub run: u64,
-    /// Offset at which the part begins. Records may be missing behind it, because compaction removes them.
+    /// Offset at which the part begins. Records may be missing after it, because compaction removes them.
     pub base_offset: Offset,
     /// Last offset of the part.
     pub last_offset: Offset,

@@ -66,7 +66,7 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Reads a whole frame with the typed codec and writes its body again. Returns the bytes left behind the body, the body
+/// Reads a whole frame with the typed codec and writes its body again. Returns the bytes left after the body, the body
 /// written again, and how the message prints.
 pub(crate) fn recode_frame(case: &Case, whole: &Bytes) -> Result<(usize, Bytes, String), String> {
     let content = whole.slice(whole.len().min(4)..);

@@ -17,7 +17,7 @@ use ottla_layout::{Geometry, Identity, open_group};
 use std::collections::BTreeSet;
 use std::io;
 
-/// Keeps groups one behind the other, without padding, as an object store would.
+/// Keeps groups one after the other, without padding, as an object store would.
 #[derive(Default)]
 struct FakeStore {
     submitted: Mutex<Vec<(SealedGroup, Arc<dyn GroupObserver>)>>,
