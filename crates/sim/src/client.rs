@@ -1,4 +1,4 @@
-//! A client's way to the broker: frames out, frames in, and what goes wrong in between.
+//! A client's connection to the broker: requests, responses, and the faults of the network.
 //!
 //! A request that a client gave up may still arrive: [`Care`] says whether that, or a repetition, can do harm by
 //! Kafka's rules. Where it can, as with EndTxn before version 5, the fault lies in the protocol and the simulator
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How late a request may arrive that its client gave up, in milliseconds.
+/// How late a request may arrive after its client gave it up, in milliseconds.
 pub(crate) const LATEST: u64 = 8000;
 
 /// What may happen to a request.
@@ -31,7 +31,7 @@ pub(crate) enum Care {
     Ghost,
 }
 
-/// A request that can be shown.
+/// A request that the trace can show.
 pub(crate) trait DebugRequest: Request<Response: Debug> + Debug {}
 
 impl<R: Request<Response: Debug> + Debug> DebugRequest for R {}
@@ -39,11 +39,11 @@ impl<R: Request<Response: Debug> + Debug> DebugRequest for R {}
 /// No answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoAnswer {
-    /// The request may have been carried out, or may yet be.
+    /// The request may have been executed, or may still be.
     pub(crate) doubt: bool,
 }
 
-/// An answer, and whether an earlier attempt may have been carried out too.
+/// An answer, and whether an earlier attempt may have been executed too.
 #[derive(Debug)]
 pub(crate) struct SettledAnswer<T> {
     pub(crate) answer: T,
@@ -74,7 +74,7 @@ impl Client {
         Client { world: Arc::clone(world), name, random, id, connection: None, correlation: 0 }
     }
 
-    /// Asks once.
+    /// Sends the request once.
     pub(crate) async fn ask<R: DebugRequest>(
         &mut self,
         request: &R,
@@ -90,7 +90,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks until there is an answer that is no reason to ask again, or the time is over.
+    /// Sends the request until there is an answer that is not retriable, or the time is over.
     pub(crate) async fn settle<R: DebugRequest>(
         &mut self,
         request: &R,
@@ -168,7 +168,7 @@ impl Client {
         }
     }
 
-    /// Closes the connection; what is under way to the broker does not arrive any more.
+    /// Closes the connection. Bytes in flight to the broker do not arrive any more.
     pub(crate) fn hang_up(&mut self) {
         if let Some(mut connection) = self.connection.take() {
             connection.writer.cut();
@@ -200,7 +200,7 @@ impl Client {
         !self.world.is_calm() && network > 0 && self.random.per_mille(network)
     }
 
-    /// The connection breaks while a request is under way.
+    /// The connection breaks while a request is in flight.
     async fn lose(&mut self, frame: Bytes, care: Care) {
         count(&self.world.figures.lost);
         let Some(mut connection) = self.connection.take() else { return };
@@ -253,7 +253,7 @@ fn asks_again<T: Response>(answer: &T) -> bool {
     again
 }
 
-/// A code that passes.
+/// A retriable code.
 pub(crate) fn is_passing(code: ErrorCode) -> bool {
     matches!(
         code,

@@ -1,5 +1,5 @@
-//! What an earlier broker left: transactional ids whose epochs are nearly used up, so that new producer ids follow
-//! soon.
+//! The log of an earlier broker, with transactional ids whose epochs are nearly exhausted, so that new producer ids
+//! follow soon.
 
 use crate::plan::Plan;
 use crate::random::Random;
@@ -12,13 +12,13 @@ use ottla_types::record::{
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use std::sync::Arc;
 
-/// Whose ids, and how many of each there are at most.
+/// The prefixes of transactional ids, and how many of each there are at most.
 const NAMES: [(&str, i64); 4] = [("txn", 3), ("writer", 2), ("transform-x", 2), ("transform-m", 3)];
 
-/// Writes a log that ends in good order.
+/// Writes a log that ends with a clean stop.
 ///
 /// # Errors
-/// Why that cannot be.
+/// The log cannot be opened or written.
 pub(crate) fn write_log(
     medium: &FaultMedium,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Reading partitions: where a consumer is, and one Fetch after the other, in a session or without.
+//! Reading partitions: the positions of a consumer, and its Fetch requests, in a fetch session or without one.
 
 use crate::client::{Care, Client, is_passing};
 use crate::place::{ConsumedRecord, Place};
@@ -11,7 +11,7 @@ use ottla_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use ottla_wire::messages::{FetchRequest, FetchResponse};
 use std::collections::BTreeMap;
 
-/// Where a consumer is.
+/// The positions of a consumer.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     pub(crate) next: BTreeMap<Place, i64>,
@@ -21,11 +21,11 @@ pub(crate) struct Cursor {
     in_sessions: bool,
 }
 
-/// What one Fetch brought.
+/// The result of one Fetch.
 #[derive(Debug, Default)]
 pub(crate) struct FetchResult {
     pub(crate) given: Vec<ConsumedRecord>,
-    /// High watermark and last stable offset, and where the reader is now.
+    /// The high watermark, the last stable offset, and the position of the reader afterwards.
     pub(crate) ends: Vec<(Place, i64, i64)>,
 }
 
@@ -40,13 +40,13 @@ impl Cursor {
         self
     }
 
-    /// Fetches once and moves on. None if nothing came, or nothing but a reason to try again.
+    /// Fetches once and advances the positions. None if there is no answer, or only a retriable error.
     pub(crate) async fn fetch(&mut self, client: &mut Client, wait: u64) -> Option<FetchResult> {
         if self.in_sessions && self.session.0 == 0 {
             self.session = (0, 0);
         }
         let lowest = if self.in_sessions { 7 } else { 4 };
-        // A session keeps to names or to ids.
+        // A session uses either names or ids.
         let version = if self.in_sessions { 13 } else { client.random.within(lowest..19) as i16 };
         let request = self.request(client, wait, version);
         let patience = ms(3000 + wait);
@@ -128,7 +128,7 @@ impl Cursor {
 }
 
 impl World {
-    /// Notes what an operation was given.
+    /// Adds the records that an operation received to the history.
     pub(crate) fn read_in(&self, op: OpId, fetched: &FetchResult) {
         for given in &fetched.given {
             let key = self.key(given.place);

@@ -1,12 +1,12 @@
-//! The whole broker, from its connections to its disk, on a virtual clock, network and disk: one thread, one seed.
-//! It must not know how the broker decides or keeps anything: it sees what clients see, and compares what was with what
-//! was replayed.
+//! The whole broker, from its connections to its disk, on a virtual clock, network and disk: one thread, one seed. It
+//! must not know how the broker decides or keeps anything: it sees what clients see, and compares the live state with
+//! the replayed one.
 //!
 //! A seed gives the sizes, the clients, what they do, and what goes wrong: connections that break, requests that arrive
-//! late or twice, clients that die or come back as zombies, power failures at any call to the disk, of which any part
-//! of what was not synced survives, errors, a full disk, clocks that jump. Time is tokio's paused clock, which advances
-//! when no task has anything to do. Every seed runs twice, and both runs must leave the same trace before its history
-//! is judged.
+//! late or twice, clients that crash or continue as zombies, power failures at any call to the disk, after which any
+//! part of the unsynced bytes survives, errors, a full disk, clocks that jump. Time is tokio's paused clock, which
+//! advances when no task has anything to do. Every seed runs twice, and both runs must leave the same trace before its
+//! history is judged.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -52,18 +52,18 @@ use world::{Figures, World, hold};
 /// The longest that the clients work, in virtual time.
 const LONGEST: Duration = Duration::from_secs(1200);
 
-/// What a seed came to.
+/// The result of a seed.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// What two runs must agree on.
+    /// A checksum of the trace, in which two runs must agree.
     pub hash: u64,
-    /// Broken promises, in words. Empty if all is well.
+    /// The anomalies, as text. Empty if there are none.
     pub findings: Vec<String>,
     /// How much happened, by name.
     pub figures: Vec<(&'static str, u64)>,
-    /// What happened, if that was asked for, and the plan as the first line.
+    /// The trace as text, if it was requested, with the plan as the first line.
     pub lines: Vec<String>,
 }
 
@@ -108,10 +108,10 @@ async fn play(seed: u64, text: bool) -> Report {
     world.set_calm(true);
     world.order(Order::Empty);
     if world.jumped() {
-        // The next life begins with a clock that is right.
+        // The next life begins with a correct clock.
         world.order(Order::End(Fate::Stopped));
     }
-    // Whatever is still under way arrives.
+    // Requests in flight arrive.
     sleep(ms(2 * LATEST)).await;
     if timeout(ms(24 * 3_600_000), reader::drain(&world, &mut random)).await.is_err() {
         world.find("the drain does not come to an end".to_owned());
@@ -127,7 +127,7 @@ async fn play(seed: u64, text: bool) -> Report {
     report(&world)
 }
 
-/// Lets the clients work and the machine suffer, until all is done.
+/// Runs the clients and the faults until all operations are done.
 async fn work(world: &Arc<World>, random: &mut Random) {
     let crew = world.plan.crew;
     let mut clients = JoinSet::new();

@@ -25,11 +25,11 @@ const EPOCH: i64 = 1_700_000_000_000;
 /// How often a broker on a full disk looks for room.
 const LOOK_FOR_ROOM: Duration = Duration::from_millis(200);
 
-/// A clock is never set back further than this from the furthest that it was ahead: what was begun before has its
-/// timeout so much later, and the end of a run waits for it.
+/// The most that a clock is set back from the furthest that it was ahead. Timeouts that began before end that much
+/// later, and the end of a run waits for them.
 const FURTHEST_BACK: i64 = 7_200_000;
 
-/// A clock of a life: it starts anywhere and then goes steadily.
+/// The clock of a life: it starts at any time and then runs steadily.
 #[derive(Clone, Copy)]
 struct Wall {
     base: i64,
@@ -48,13 +48,13 @@ struct Dump {
     rows: Vec<LogRecord>,
 }
 
-/// The machine with all that it remembers.
+/// The machine and its state between lives.
 pub(crate) struct Machine {
     world: Arc<World>,
     random: Random,
     medium: FaultMedium,
     wall: Wall,
-    /// How far it was set forward since the beginning, or back; and the furthest ahead.
+    /// How far the clock was set forward since the beginning, negative for back; and the furthest that it was ahead.
     set: i64,
     furthest: i64,
     /// How far the wall clock is ahead of the steady clock of this life.
@@ -63,7 +63,7 @@ pub(crate) struct Machine {
     dumps: Vec<Dump>,
     watching: bool,
     full: bool,
-    /// What ends the broker when a snapshot is whole, and whether one is being taken.
+    /// What ends the broker when a snapshot is complete, and whether one is being taken.
     end_at_snapshot: Option<Fate>,
     taking: bool,
 }
@@ -89,7 +89,7 @@ impl Machine {
         }
     }
 
-    /// Runs one broker after the other until it is over.
+    /// Runs one broker after the other until the end of the run.
     pub(crate) async fn run(mut self) {
         if self.world.plan.exhausted_epochs
             && let Err(why) =
@@ -100,14 +100,14 @@ impl Machine {
         loop {
             let fate = match self.start() {
                 Some(driven) => self.live(driven).await,
-                // A log that does not open has been told of: to try again for a day says no more.
+                // A log that does not open was reported: another attempt would add nothing.
                 None if !self.world.findings().is_empty() => Fate::Over,
                 None => Fate::Power,
             };
             self.world.say(format_args!("machine: {fate:?}"));
             match fate {
                 Fate::Over => return,
-                // A log that leaves syncs to the system promises nothing about the machine.
+                // A log that leaves syncs to the system does not promise to survive a power failure.
                 Fate::Power if !self.world.plan.lazy => {
                     count(&self.world.figures.power);
                     self.medium = self.medium.crash();
@@ -180,7 +180,7 @@ impl Machine {
                 if self.medium.is_alive() && !self.full {
                     self.world.find(format!("the log does not open: {error}"));
                 }
-                // It may have written a group of its own where one was lost: positions say nothing any more.
+                // It may have written a new group where one was lost, so equal positions no longer mean equal logs.
                 self.dumps.clear();
                 self.full = false;
                 self.medium.set_capacity(u64::MAX);
@@ -189,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// What was replayed must be what was live when the log ended there.
+    /// Compares the replayed state with the live state at the same end of the log.
     fn compare(&mut self, driven: &DrivenHost) {
         let recovered = driven.recovered();
         let end = recovered.end.0;
@@ -224,7 +224,7 @@ impl Machine {
             self.dump(&driven);
             driven.finish();
             self.world.close();
-            // An empty group marks the end in good order.
+            // A clean stop writes an empty group.
             if let Some(dump) = self.dumps.last() {
                 let end = LogPosition(dump.end.0.next_multiple_of(BLOCK) + BLOCK);
                 let rows = dump.rows.clone();
@@ -232,7 +232,7 @@ impl Machine {
             }
             return fate;
         }
-        // The dead write nothing: the log must not flush as it is dropped.
+        // A broker that was killed writes nothing: the log must not flush when it is dropped.
         if self.medium.is_alive() && driven.ends().0 == driven.ends().1 {
             self.dump(&driven);
         }
@@ -241,7 +241,7 @@ impl Machine {
         fate
     }
 
-    /// Takes note of what went into runs. A job has no reason to fail on a disk that does not.
+    /// Counts the bytes that went into runs. A job must not fail on a disk without faults.
     fn count_rewriting(&self, driven: &DrivenHost) {
         let (metrics, figures) = (driven.host().metrics(), &self.world.figures);
         figures.rewritten.fetch_add(metrics.rewritten.get(), Relaxed);
@@ -304,14 +304,14 @@ impl Machine {
         }
     }
 
-    /// Whether what lurks for the end of a snapshot strikes now.
+    /// The planned end of the broker, if a snapshot has just become complete.
     fn fate_at_snapshot(&mut self, driven: &DrivenHost) -> Option<Fate> {
         let taking = driven.is_taking_snapshot();
         let whole = std::mem::replace(&mut self.taking, taking) && !taking;
         if whole { self.end_at_snapshot.take() } else { None }
     }
 
-    /// Lets the broker write what it has: its threads are run at random speeds.
+    /// Runs the writing threads of the broker, at random speeds.
     fn write(&mut self, driven: &mut DrivenHost) {
         if self.watching {
             self.dump(driven);
@@ -320,12 +320,12 @@ impl Machine {
             driven.do_chores();
         }
         driven.write_snapshot();
-        // The next piece is taken from a state that is further ahead of the log.
+        // The next piece is then taken from a state that is further ahead of the durable log.
         if driven.is_taking_snapshot() && self.random.per_mille(500) {
             return;
         }
         match self.random.within(0..8) {
-            // It takes its time, and more comes meanwhile.
+            // The write takes a while, and more records arrive meanwhile.
             0 => return driven.begin_group(),
             1 | 2 => driven.write_group(),
             _ => driven.write_log(),
@@ -372,7 +372,7 @@ impl Machine {
     }
 }
 
-/// Opens the broker to clients as soon as its host answers.
+/// Lets clients reach the broker as soon as its host answers.
 async fn open(world: Arc<World>, host: Host, reader: LogReader, randomness: Randomness) {
     let advertised = AdvertisedAddress { host: "broker".to_owned(), port: 9092 };
     let options = ContextOptions { randomness, ..ContextOptions::new(advertised, "memory") };
@@ -382,7 +382,7 @@ async fn open(world: Arc<World>, host: Host, reader: LogReader, randomness: Rand
     }
 }
 
-/// The first row in which two states differ.
+/// The first snapshot row in which two states differ.
 fn difference(live: &[LogRecord], replayed: &[LogRecord]) -> Option<String> {
     let place = (0..live.len().max(replayed.len())).find(|row| live.get(*row) != replayed.get(*row))?;
     Some(format!("row {place}: live {:?}, replayed {:?}", live.get(place), replayed.get(place)))

@@ -1,4 +1,5 @@
-//! A member of a classic group: joins, is dealt partitions of one topic, sends heartbeats, loses its place.
+//! A member of a classic group: joins, is assigned partitions of one topic, sends heartbeats, and is removed when it
+//! pauses.
 
 use crate::client::{Care, Client, is_passing};
 use crate::place::{IN, Place, TOPICS};
@@ -22,7 +23,7 @@ use std::ops::Range;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Without a heartbeat for so long a member is out, in milliseconds.
+/// The session timeout in milliseconds.
 pub(crate) const SESSION: u64 = 6000;
 
 /// The identity under which offsets are committed: a member in its generation, or a client outside of the group.
@@ -42,19 +43,19 @@ impl Committer {
 }
 
 impl Committer {
-    /// The first version of a request at which it may speak, if a static member needs `with_instance`.
+    /// The lowest version of a request that it may use, if a static member needs `with_instance`.
     pub(crate) fn version(&self, random: &mut Random, versions: Range<u64>, with_instance: u64) -> i16 {
         let first = if self.instance.is_some() { with_instance.max(versions.start) } else { versions.start };
         random.within(first..versions.end) as i16
     }
 }
 
-/// The name of a static member, for half of those that ask.
+/// The instance id of a static member, for half of the members.
 pub(crate) fn instance(name: &str, number: u64, random: &mut Random) -> Option<Text> {
     random.per_mille(500).then(|| format!("static-{name}-{number}").as_str().into())
 }
 
-/// See the module. It reads the topic "in".
+/// A member of a classic group, which reads the topic "in".
 pub(crate) struct Member {
     pub(crate) committer: Committer,
     pub(crate) dealt: BTreeSet<i32>,
@@ -68,7 +69,7 @@ impl Member {
         Member { committer, dealt: BTreeSet::new(), joined: false, heard: Instant::now() }
     }
 
-    /// Joins if it is outside, else sends a heartbeat if it is time. True if the partitions were dealt anew.
+    /// Joins if it is no member, else sends a heartbeat if one is due. True if the partitions were assigned anew.
     pub(crate) async fn attend(&mut self, client: &mut Client) -> bool {
         if self.joined && self.heard.elapsed() < ms(SESSION / 6) {
             return false;
@@ -83,7 +84,7 @@ impl Member {
         true
     }
 
-    /// The group is said to have moved on.
+    /// An answer says that the generation is over.
     pub(crate) fn lose(&mut self) {
         self.joined = false;
         self.dealt.clear();
@@ -105,7 +106,7 @@ impl Member {
                 self.heard = Instant::now();
                 code == ErrorCode::NONE || is_passing(code)
             }
-            // A member without an answer continues until an answer says otherwise.
+            // A member that gets no answer stays a member until an answer says otherwise.
             Err(_) => self.heard.elapsed() < ms(SESSION),
         }
     }
@@ -179,7 +180,7 @@ impl Member {
         None
     }
 
-    /// Leaves the group in good order.
+    /// Leaves the group with a LeaveGroup request.
     pub(crate) async fn leave(&mut self, client: &mut Client) {
         let member = MemberIdentity {
             member_id: self.committer.member.as_str().into(),
@@ -194,14 +195,14 @@ impl Member {
         } else {
             request.member_id = self.committer.member.as_str().into();
         }
-        // Who cannot say good-bye is missed in time.
+        // If the request fails, the session times out.
         let _ = client.ask(&request, version, Care::Late, Duration::from_secs(3)).await;
         self.lose();
         self.committer.member.clear();
     }
 }
 
-/// The leader deals the partitions in turn.
+/// The leader assigns the partitions in turn.
 fn deal(joined: &JoinGroupResponse, partitions: i32) -> Vec<SyncGroupRequestAssignment> {
     let count = joined.members.len().max(1) as i32;
     let assignments = joined.members.iter().zip(0..).map(|(member, turn)| {

@@ -1,4 +1,4 @@
-//! What happens to the machine: power failures, kills, a disk that errs or fills up, pauses.
+//! The faults of the machine: power failures, kills, disk errors, a full disk, pauses.
 
 use crate::order::{Fate, Order};
 use crate::plan::ms;
@@ -8,7 +8,7 @@ use ottla_store::testing::{Fault, NameEvent};
 use std::sync::Arc;
 use tokio::time::sleep;
 
-/// Strikes at times at random until it is aborted.
+/// Injects faults at random times until it is aborted.
 pub(crate) async fn run(world: Arc<World>, mut random: Random) {
     let Some(every) = world.plan.faults.machine else { return };
     loop {
@@ -36,7 +36,7 @@ async fn strike(world: &World, random: &mut Random) {
             order(Order::Empty);
         }
         10 | 11 => {
-            // What is found there is only as good as the log behind it, and the other way round.
+            // A start needs both: the file and the log after its position.
             let (naming, prefix) = random.pick(&[
                 (NameEvent::Added, "snapshot-"),
                 (NameEvent::Added, "snapshot-"),

@@ -5,7 +5,7 @@ use ottla_store::testing::{Fault, NameEvent};
 /// An event that the machine is exposed to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Order {
-    /// The broker ends soon: its state is kept at every write.
+    /// The broker ends soon: its state is dumped at every write.
     Watch,
     /// The broker ends in this way.
     End(Fate),
@@ -30,8 +30,8 @@ pub(crate) enum Fate {
     Power,
     /// The process is killed.
     Killed,
-    /// The process ends in good order.
+    /// The process stops cleanly.
     Stopped,
-    /// The process ends in good order, and nothing follows.
+    /// The process stops cleanly, and the run ends.
     Over,
 }

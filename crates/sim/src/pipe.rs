@@ -1,4 +1,4 @@
-//! A one-way connection in memory: bytes come out in order, each piece when its time has come.
+//! A one-way connection in memory: bytes arrive in order, each piece after its delay.
 
 use crate::random::Random;
 use bytes::{Buf, Bytes};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 #[derive(Debug)]
 struct PipeState {
     queue: VecDeque<(Instant, Bytes)>,
-    /// When the last piece comes out, or the end.
+    /// When the last piece arrives, or the end.
     last: Instant,
     /// Nothing more is written.
     ended: bool,
@@ -29,12 +29,12 @@ fn lock(pipe: &Pipe) -> MutexGuard<'_, PipeState> {
     pipe.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long pieces take.
+/// The delay of pieces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latency {
-    /// At most so many milliseconds.
+    /// The usual limit, in milliseconds.
     pub(crate) usual: u64,
-    /// In so many of a thousand cases ten times that.
+    /// How many pieces of a thousand take ten times as long.
     pub(crate) slow: u64,
 }
 
@@ -45,7 +45,7 @@ impl Latency {
     }
 }
 
-/// The end into which bytes go.
+/// The sender's end.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pipe: Pipe,
@@ -53,7 +53,7 @@ pub(crate) struct Writer {
     random: Random,
 }
 
-/// The end from which bytes come.
+/// The receiver's end.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pipe: Pipe,
@@ -68,7 +68,7 @@ pub(crate) fn pipe(latency: Latency, random: Random) -> (Writer, Reader) {
 }
 
 impl Writer {
-    /// Sends bytes that take `extra` longer than usual; whatever is sent after them comes after them.
+    /// Sends bytes that take `extra` longer than usual. Bytes that are sent later arrive after them.
     pub(crate) fn send(&mut self, bytes: Bytes, extra: Duration) {
         let mut shared = lock(&self.pipe);
         let at = Instant::now() + self.latency.draw(&mut self.random) + extra;
@@ -82,7 +82,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// What has not come out yet never does.
+    /// Drops the bytes in flight.
     pub(crate) fn cut(&mut self) {
         lock(&self.pipe).queue.clear();
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// The topics: what is read and transformed, the results, one that no client transforms, and one that is compacted.
+/// The topics: the input of transformers, their output, one that no client transforms, and a compacted one.
 pub(crate) const TOPICS: [&str; 4] = ["in", "out", "log", "table"];
 pub(crate) const IN: usize = 0;
 pub(crate) const OUT: usize = 1;

@@ -1,4 +1,4 @@
-//! What a seed stands for: the sizes, the speeds, who works, and what goes wrong how often.
+//! The plan of a run, drawn from its seed: sizes, speeds, clients, and the rates of faults.
 
 use crate::pipe::Latency;
 use crate::random::Random;
@@ -9,7 +9,7 @@ use ottla_types::Millis;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is fixed before a run begins.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     segment_size: u64,
     recent: usize,
     zero_fill: bool,
-    /// Syncs are left to the system: what was acknowledged survives the process, not the machine.
+    /// Syncs are left to the system: acknowledged records survive the process, not the machine.
     pub(crate) lazy: bool,
     snapshots: Snapshots,
     rebalance_delay: u64,
@@ -33,16 +33,16 @@ pub(crate) struct Plan {
     runs: u64,
     /// Milliseconds that a part may span.
     part_span: u64,
-    /// of a thousand occasions to go on with a job so many are passed over: what it reads grows old.
+    /// How many of a thousand occasions to continue a job are skipped, so that the data it reads grows old.
     pub(crate) slow_jobs: u64,
-    /// An earlier broker has left transactional ids whose epochs are nearly used up.
+    /// The log begins with transactional ids whose epochs are nearly exhausted.
     pub(crate) exhausted_epochs: bool,
 }
 
-/// How the table is compacted.
+/// The compaction settings of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cleaner {
-    /// Milliseconds between two looks at what is due.
+    /// `log.cleaner.backoff.ms`.
     pub(crate) backoff: u64,
     /// `delete.retention.ms`.
     pub(crate) retention: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Cleaner {
     pub(crate) ratio: &'static str,
 }
 
-/// How many of each work.
+/// The number of clients of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crew {
     pub(crate) senders: u64,
@@ -61,11 +61,11 @@ pub(crate) struct Crew {
     pub(crate) members: u64,
     pub(crate) readers: u64,
     pub(crate) consumers: u64,
-    /// Those whose data comes and goes.
+    /// Clients that fill, empty and delete topics.
     pub(crate) topic_churn: u64,
-    /// Those who write to the compacted topic.
+    /// Clients that write to the compacted topic.
     pub(crate) table_writers: u64,
-    /// Operations that each does.
+    /// Operations of each client.
     pub(crate) ops: u64,
 }
 
@@ -81,14 +81,14 @@ const NO_CLIENTS: Crew = Crew {
     ops: 0,
 };
 
-/// What goes wrong.
+/// The rates of faults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
-    /// Of a thousand requests so many lose their connection.
+    /// How many of a thousand requests lose their connection.
     pub(crate) network: u64,
-    /// Of a thousand operations so many end with the death or a pause of their client.
+    /// How many of a thousand operations end with a crash or a pause of their client.
     pub(crate) clients: u64,
-    /// Milliseconds between what happens to the machine, on average; none if nothing does.
+    /// Average milliseconds between faults of the machine; none for no faults.
     pub(crate) machine: Option<u64>,
     pub(crate) disk_errors: bool,
     pub(crate) disk_full: bool,
@@ -162,7 +162,7 @@ impl Plan {
         plan
     }
 
-    /// Snapshots one after the other, each in many pieces, while topics come and go, and a machine that ends often.
+    /// Continuous snapshots in many pieces, while topics are created and deleted, and a machine that ends often.
     fn pieces(&mut self, c: &mut Random) {
         self.snapshots = Snapshots { every: c.pick(&[8 << 10, 16 << 10]), after: Millis(500), piece: 1 };
         self.disk = Latency { usual: c.pick(&[1, 4]), slow: 10 };
@@ -180,7 +180,7 @@ impl Plan {
         self.crew.topic_churn = c.within(1..4);
         self.tail_batches = c.pick(&[10, 20, 1_000_000]);
         if self.tail_batches > 1000 {
-            // Whole segments hold nothing but what goes while it is rewritten.
+            // Whole segments hold only records that are deleted while they are rewritten.
             self.crew = Crew { readers: 1, topic_churn: c.within(1..3), ops: 50, ..NO_CLIENTS };
             self.disk = Latency { usual: 15, slow: 10 };
             self.slow_jobs = 950;
@@ -188,7 +188,7 @@ impl Plan {
         }
     }
 
-    /// A group whose members lose their places in the middle of transactions that last longer than their sessions.
+    /// A group whose members are removed in the middle of transactions that last longer than their sessions.
     fn rebalances(&mut self, c: &mut Random) {
         self.partitions = c.within(2..4) as i32;
         self.crew.members = c.within(2..4);
@@ -234,7 +234,7 @@ impl Plan {
     }
 }
 
-/// A span of so many milliseconds.
+/// A span in milliseconds.
 pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }

@@ -1,5 +1,5 @@
-//! Those who only read: consumers of all partitions, members of a group that commits what it has read, and the last
-//! one, who reads everything when all is over.
+//! Clients that only read: consumers of all partitions, members of a group that commits its positions, and the last
+//! reader, which reads everything at the end.
 
 use crate::client::{Care, Client};
 use crate::fetch::Cursor;
@@ -50,7 +50,7 @@ pub(crate) async fn run(world: Arc<World>, number: u64, mut random: Random) {
     }
 }
 
-/// Reads "in" as a member of a group, and commits what it has read.
+/// Reads "in" as a member of a group, and commits its positions.
 pub(crate) async fn consume(world: Arc<World>, number: u64, mut random: Random) {
     let group = "consumers";
     let instance = instance("c", number, &mut random);
@@ -106,7 +106,7 @@ async fn find_place(client: &mut Client, member: &Member) -> Option<Cursor> {
     Some(cursor)
 }
 
-/// False if the place in the group, or what is committed, is in doubt.
+/// False if the membership, or the outcome of the commit, is unknown.
 async fn read_and_commit(client: &mut Client, member: &mut Member, cursor: &mut Cursor) -> bool {
     let world = Arc::clone(&client.world);
     let process = world.history().process(&client.name);
@@ -169,8 +169,8 @@ async fn read_and_commit(client: &mut Client, member: &mut Member, cursor: &mut 
     outcome == Outcome::Ok
 }
 
-/// Reads everything that is committed, when all is over: waits until no transaction is open, then goes from the first
-/// offset to the last of every partition.
+/// Reads all committed records at the end of a run: waits until no transaction is open, then reads every partition from
+/// its first offset to its last.
 pub(crate) async fn drain(world: &Arc<World>, random: &mut Random) {
     let mut client = Client::new(world, "drain".to_owned(), random.fork());
     let process = world.history().process(&client.name);

@@ -1,4 +1,4 @@
-//! Records in and out: batches for Produce, what a consumer makes of Fetch.
+//! Batches for Produce, and the records that a consumer takes from a Fetch response.
 
 use crate::ledger::Row;
 use crate::place::{ConsumedRecord, Place};
@@ -11,12 +11,12 @@ use ottla_wire::codec::Compression;
 use ottla_wire::messages::fetch_response::PartitionData;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Timestamps of records, behind any clock that the broker may have.
+/// The timestamps of records, earlier than any clock of the broker.
 const TIMESTAMP: i64 = 1_699_900_000_000;
-/// More than any batch has.
+/// A limit above the size of any batch.
 const LARGEST: usize = 1 << 20;
 
-/// Who sends a batch.
+/// The producer of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender {
     pub(crate) id: i64,
@@ -24,12 +24,12 @@ pub(crate) struct Sender {
     pub(crate) transactional: bool,
 }
 
-/// A value on its way.
+/// A value to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Fresh {
     pub(crate) name: String,
     pub(crate) value: Value,
-    /// Its place in a table; what has none is a key of its own.
+    /// Its row in a table; without one it has a key of its own.
     pub(crate) row: Option<Row>,
 }
 
@@ -45,7 +45,7 @@ impl World {
     }
 }
 
-/// A batch of those values; empty only if the codec refuses, which it does not.
+/// A batch of those values. It is empty only if the codec fails, which it does not.
 pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], random: &mut Random) -> Bytes {
     let codec = random.pick(&[Compression::None, Compression::None, Compression::None, Compression::Lz4]);
     let mut builder = BatchBuilder::new(codec)
@@ -70,7 +70,7 @@ pub(crate) fn batch(sender: Sender, sequence: i32, values: &[Fresh], random: &mu
     builder.build().unwrap_or_default()
 }
 
-/// What a consumer makes of one partition's answer: the records it gives on, and where it reads next.
+/// One partition of a Fetch response as a consumer reads it: the records, and the next offset.
 pub(crate) struct PartitionResult {
     pub(crate) given: Vec<ConsumedRecord>,
     pub(crate) next: i64,

@@ -1,5 +1,5 @@
-//! A producer without transactions: idempotent, up to five batches under way, sent again in order until they are
-//! acknowledged.
+//! An idempotent producer without transactions: up to five batches in flight, which are sent again in order until they
+//! are acknowledged.
 
 use crate::client::{Care, Client, PATIENCE, is_passing};
 use crate::place::{IN, LOG, Place};
@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Batches under way at once.
+/// Batches in flight.
 const WINDOW: usize = 5;
-/// How long a client tries.
+/// How long a client retries.
 const TRIES: Duration = Duration::from_secs(12);
 
 struct Outgoing {
@@ -35,7 +35,7 @@ struct Sender {
     sequences: BTreeMap<Place, i32>,
 }
 
-/// What came of a batch.
+/// The answer to a batch.
 enum Answer {
     Landed(i64),
     Again,
@@ -43,7 +43,7 @@ enum Answer {
     Missing,
 }
 
-/// Works off its operations, starting anew whenever it does not know where it stands.
+/// Performs its operations, and starts again with a new epoch whenever it does not know the outcome of a batch.
 pub(crate) async fn run(world: Arc<World>, number: u64, mut random: Random) {
     let mut left = world.plan.crew.ops;
     let mut life = 0;
@@ -88,7 +88,7 @@ impl Sender {
         settled.answer.error_code == 0
     }
 
-    /// Sends some batches. False if it does not know what became of them.
+    /// Sends some batches. False if it does not know their outcome.
     async fn operate(&mut self) -> bool {
         let world = Arc::clone(&self.client.world);
         let op = {
@@ -139,7 +139,7 @@ impl Sender {
                 return Outcome::Info;
             }
             if queue.len() == before {
-                // Time must go on, or a refusal that passes never does.
+                // Virtual time must advance, or a temporary refusal would never end.
                 rest(&mut self.client.random, 150).await;
             }
         }
@@ -173,11 +173,11 @@ impl Sender {
         (posted > 0).then_some(answers)
     }
 
-    /// Takes what has landed out of the queue. False if the producer cannot go on.
+    /// Removes the acknowledged batches from the queue. False if the producer cannot continue.
     fn note(&mut self, op: OpId, queue: &mut VecDeque<Outgoing>, answers: Vec<Answer>) -> bool {
         let world = Arc::clone(&self.client.world);
         let mut kept = VecDeque::new();
-        // Behind a batch that is still to come, others of its place are out of order.
+        // After a batch that is not acknowledged yet, later batches of its partition are out of order.
         let mut waiting: Vec<Place> = Vec::new();
         let mut goes_on = true;
         for answer in answers {

@@ -1,5 +1,5 @@
-//! A compacted topic against a ledger of all that was ever written to it: a reader from the
-//! first offset to the end must find the last committed value of every key, or a later write.
+//! A compacted topic, compared with a ledger of all writes to it: a reader from the first offset to the end must find
+//! the last committed value of every key, or a later write.
 
 use crate::client::Client;
 use crate::fetch::Cursor;
@@ -130,7 +130,7 @@ async fn write(producer: &mut Producer, number: u64, values: &mut Vec<String>) -
     Ok(())
 }
 
-/// Reads the table again and again while others write.
+/// Reads the table repeatedly while other clients write.
 pub(crate) async fn audit(world: Arc<World>, mut random: Random) {
     for round in 0..world.plan.crew.ops {
         rest(&mut random, 2000).await;
@@ -139,7 +139,7 @@ pub(crate) async fn audit(world: Arc<World>, mut random: Random) {
     }
 }
 
-/// When all is over: reads until compaction has done what it can, and nothing is left twice.
+/// At the end: reads until compaction has done everything that is due, and checks that no key occurs twice.
 pub(crate) async fn settle(world: &Arc<World>, random: &mut Random) {
     if world.plan.crew.table_writers == 0 {
         return;
@@ -148,7 +148,7 @@ pub(crate) async fn settle(world: &Arc<World>, random: &mut Random) {
     let cleaner = world.plan.cleaner;
     // Transactions that no client ends time out.
     sleep(ms(31_000)).await;
-    // Once to see what is there, once to set the horizons, once to drop what is past them.
+    // One pass removes old values, one sets the delete horizons, one drops the tombstones after them.
     for _ in 0..3 {
         sleep(ms(10_000 + 2 * cleaner.backoff + cleaner.retention)).await;
         let Some(records) = read(world, &mut client).await else {

@@ -1,5 +1,5 @@
 //! Topics that are filled, emptied and deleted, so that segments are freed and snapshots are written during the run.
-//! Its records are in no history.
+//! The history does not contain its records.
 
 use crate::client::{Care, Client};
 use crate::random::Random;
@@ -45,7 +45,7 @@ fn until() -> Instant {
 }
 
 async fn create(client: &mut Client, topic: &Text) {
-    // Some keep little, so that retention has something to do; some have runs of their own, which go with them.
+    // Some have a short retention; some have a retention class of their own, so that their runs are removed with them.
     let kept = [("retention.bytes", client.random.pick(&["-1", "0", "20000"])), ("retention.ms", OWN)];
     let count = client.random.within(1..3) as usize;
     let config = |(name, value): &(&str, &str)| CreatableTopicConfig {

@@ -1,8 +1,8 @@
-//! What happened, in order: as a number that two runs of a seed must agree on, and as text, to find a fault by.
+//! The trace of a run: a checksum in which two runs of a seed must agree, and text for debugging.
 
 use std::fmt::Arguments;
 
-/// The record of a run.
+/// The trace of a run.
 #[derive(Debug)]
 pub(crate) struct Trace {
     hash: u64,
@@ -16,7 +16,7 @@ impl Trace {
         Trace { hash: 0xcbf2_9ce4_8422_2325, events: 0, text, lines: Vec::new() }
     }
 
-    /// Takes note of bytes that passed somewhere at a time.
+    /// Adds bytes that were sent at a place and time.
     pub(crate) fn bytes(&mut self, at: u64, place: u64, bytes: &[u8]) {
         self.events += 1;
         self.mix(at);
@@ -32,7 +32,7 @@ impl Trace {
         }
     }
 
-    /// Takes note of an event in words.
+    /// Adds an event as text.
     pub(crate) fn words(&mut self, at: u64, words: Arguments<'_>) {
         let line = words.to_string();
         self.bytes(at, 0, line.as_bytes());

@@ -1,4 +1,4 @@
-//! A client that writes in transactions: commits most, aborts some, hangs, crashes, and returns as a zombie.
+//! A client that writes in transactions: commits most, aborts some, pauses, crashes, and continues as a zombie.
 
 use crate::client::Client;
 use crate::place::{IN, LOG, Place};
@@ -15,13 +15,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whim {
     GoOn,
-    /// It is gone without a word.
+    /// It crashes.
     Die,
-    /// It hangs, a successor takes its place, and it wakes up.
+    /// It pauses, a successor starts, and it wakes up.
     Zombie,
 }
 
-/// What happens to a client now.
+/// The next event of a client.
 pub(crate) async fn whim(world: &World, random: &mut Random) -> Whim {
     if world.is_calm() || !random.per_mille(world.plan.faults.clients) {
         return Whim::GoOn;
@@ -36,7 +36,7 @@ pub(crate) async fn whim(world: &World, random: &mut Random) -> Whim {
     }
 }
 
-/// How a producer of this number behaves, in all its lives.
+/// The options of the producer with this number, in all its lives.
 #[derive(Clone, Debug)]
 pub(crate) struct Habit {
     pub(crate) id: String,
@@ -57,7 +57,7 @@ impl Habit {
     }
 }
 
-/// Works off its operations in one life after the other.
+/// Performs its operations in one life after the other.
 pub(crate) async fn run(world: Arc<World>, number: u64, mut random: Random) {
     let habit = Habit::new(format!("txn-{number}"), &mut random);
     let mut left = world.plan.crew.ops;
@@ -91,7 +91,7 @@ pub(crate) async fn run(world: Arc<World>, number: u64, mut random: Random) {
     }
 }
 
-/// A zombie wakes up and continues as if nothing had happened.
+/// A zombie wakes up and continues its transaction.
 async fn walk(mut producer: Producer, process: Process, mut random: Random) {
     rest(&mut random, 4000).await;
     for _ in 0..2 {
@@ -101,7 +101,7 @@ async fn walk(mut producer: Producer, process: Process, mut random: Random) {
     }
 }
 
-/// One transaction. An error means that this producer is over.
+/// One transaction. An error ends this producer.
 async fn operate(producer: &mut Producer, process: Process) -> Result<(), Trouble> {
     let world = Arc::clone(&producer.client.world);
     let op = world.history().begin(process, Kind::Txn, world.stamp());
@@ -117,8 +117,8 @@ async fn operate(producer: &mut Producer, process: Process) -> Result<(), Troubl
     finish(producer, op, written, commit).await
 }
 
-/// What may happen to a client in the middle of its transaction: it crashes, or hangs for longer than its transaction
-/// or its place in a group lasts.
+/// A possible fault of a client in the middle of its transaction: it crashes, or pauses for longer than the timeout of
+/// its transaction or its session.
 pub(crate) async fn falter(producer: &mut Producer) -> Result<(), Trouble> {
     let world = Arc::clone(&producer.client.world);
     let random = &mut producer.client.random;
@@ -133,7 +133,7 @@ pub(crate) async fn falter(producer: &mut Producer) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Ends a transaction as asked, or aborts it after trouble, and notes how it came out.
+/// Commits or aborts a transaction as `commit` says, or aborts it after a failure, and notes the outcome.
 pub(crate) async fn finish(
     producer: &mut Producer,
     op: OpId,

@@ -14,38 +14,38 @@ use ottla_checker::{Action, Kind, OpId, Outcome, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How it gets its partitions.
+/// How a transformer gets its partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// The partitions of its number are its own; a successor with its transactional id takes them over.
+    /// It has the partitions of its number; a successor with its transactional id takes them over.
     Alone,
-    /// A group deals them.
+    /// A group assigns them.
     Member,
 }
 
 /// A transformer at work.
 struct Worker {
     producer: Producer,
-    /// For reading and the group; the producer has its own.
+    /// The client for reading and for the group; the producer has its own.
     client: Client,
     process: Process,
     group: String,
     member: Option<Member>,
     mine: Vec<Place>,
     cursor: Cursor,
-    /// Where it reads must be looked up.
+    /// The committed offsets must be looked up before it reads on.
     lost_place: bool,
-    /// Places whose position was set anew since the last operation.
+    /// Partitions whose position was set anew since the last operation.
     assigned: Vec<Place>,
-    /// It found nothing to do when it last looked.
+    /// The last Fetch returned no records.
     idle: bool,
 }
 
-/// Works off its operations in one life after the other.
+/// Performs its operations in one life after the other.
 pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut random: Random) {
     let name = if manner == Manner::Alone { "x" } else { "m" };
     let mut habit = Habit::new(format!("transform-{name}-{number}"), &mut random);
-    // Each life may have a transactional id of its own: then the group alone keeps those out that it left behind.
+    // Each life may have a transactional id of its own: then only the group fences earlier lives.
     let mut fresh_ids = false;
     if manner == Manner::Member {
         fresh_ids = random.per_mille(500);
@@ -70,7 +70,7 @@ pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut rand
         }
         while left > 0 {
             left -= 1;
-            // A member that has nothing waits for what others lose.
+            // A member without partitions waits for those that other members lose.
             let patient = worker.idle && manner == Manner::Member;
             rest(&mut random, if patient { 2000 } else { 200 }).await;
             if worker.operate().await.is_err() {
@@ -89,9 +89,9 @@ pub(crate) async fn run(world: Arc<World>, number: u64, manner: Manner, mut rand
     }
 }
 
-/// A zombie wakes up and continues as if nothing had happened.
+/// A zombie wakes up and continues its transaction.
 async fn walk(mut worker: Worker, mut random: Random) {
-    // A static member has its successor in the same generation: that is over when others come or go.
+    // The successor of a static member is in the same generation, until other members join or leave.
     let is_static = worker.member.as_ref().is_some_and(|member| member.committer.instance.is_some());
     rest(&mut random, if is_static { 2000 } else { 9000 }).await;
     for _ in 0..3 {
@@ -101,7 +101,7 @@ async fn walk(mut worker: Worker, mut random: Random) {
     }
 }
 
-/// A member may hang for longer than it keeps its place in the group: when it wakes up, others have its partitions.
+/// A member may pause for longer than its session timeout: when it wakes up, other members have its partitions.
 async fn outstay(client: &mut Client) {
     let world = Arc::clone(&client.world);
     if !world.is_calm() && client.random.per_mille(world.plan.faults.clients) {
@@ -130,8 +130,7 @@ impl Worker {
         }
     }
 
-    /// One turn: sees to its place in the group, reads, and makes a transaction of what it read. An error means that it
-    /// is over.
+    /// One operation: keeps its membership, reads, and writes a transaction from what it read. An error ends this life.
     async fn operate(&mut self) -> Result<(), Trouble> {
         self.idle = true;
         if let Some(member) = &mut self.member
@@ -171,7 +170,7 @@ impl Worker {
         finished
     }
 
-    /// Goes to what the group has committed. False if that cannot be learnt now.
+    /// Sets the positions to the committed offsets of the group. False if they cannot be read now.
     async fn find_place(&mut self) -> bool {
         self.cursor = Cursor::new(true, self.client.random.per_mille(300));
         self.assigned.clear();

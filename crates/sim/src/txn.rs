@@ -1,5 +1,5 @@
-//! A transactional producer as real clients are: it asks again until it is answered, aborts what failed, and starts
-//! over when it is fenced.
+//! A transactional producer like those of real clients: it retries until it gets an answer, aborts after a failure, and
+//! starts again when it is fenced.
 
 use crate::client::{Care, Client, NoAnswer};
 use crate::member::Committer;
@@ -28,11 +28,11 @@ use tokio::time::Instant;
 pub(crate) enum Trouble {
     /// No answer within the time: the outcome is unknown.
     Doubt,
-    /// The transaction cannot go on; an abort settles it.
+    /// The transaction cannot continue and must be aborted.
     Abort,
-    /// The group has moved on: abort, and join again.
+    /// The generation of the group is over: abort, and join again.
     Rejoin,
-    /// This producer is over.
+    /// This producer ends.
     Over {
         /// Whether an earlier attempt of the same request may have succeeded.
         doubt: bool,
@@ -42,7 +42,7 @@ pub(crate) enum Trouble {
 /// Values for each place.
 pub(crate) type Batches = BTreeMap<Place, Vec<Fresh>>;
 
-/// How long a client tries.
+/// How long a client retries.
 const TRIES: Duration = Duration::from_secs(12);
 
 /// See the module.
@@ -58,7 +58,7 @@ pub(crate) struct Producer {
     added: BTreeSet<Place>,
     /// Something of this transaction was sent.
     begun: Option<Instant>,
-    /// Others may have taken the id meanwhile.
+    /// Other producers may have taken the id meanwhile.
     pub(crate) rivals: bool,
 }
 
@@ -170,7 +170,7 @@ impl Producer {
         }
     }
 
-    /// Tells of places that are new in the transaction.
+    /// Adds new partitions to the transaction.
     async fn add_partitions(&mut self, mut places: BTreeSet<Place>) -> Result<(), Trouble> {
         places.retain(|place| !self.added.contains(place));
         if places.is_empty() {
@@ -262,7 +262,7 @@ impl Producer {
         }
     }
 
-    /// Ends the transaction; one in which nothing was sent is not spoken of.
+    /// Ends the transaction; without a request if nothing was sent in it.
     pub(crate) async fn end(&mut self, commit: bool) -> Result<(), Trouble> {
         if self.begun.is_none() {
             return Ok(());
@@ -317,12 +317,12 @@ impl Producer {
         Instant::now() + TRIES
     }
 
-    /// Some give a batch up after one attempt: it may arrive when its transaction is over.
+    /// Some producers give up a batch after one attempt: it may arrive when its transaction is over.
     fn until_impatient(&mut self) -> Instant {
         if self.client.random.per_mille(200) { Instant::now() } else { self.until() }
     }
 
-    /// What to do about a code. Some a client that did nothing wrong must never see.
+    /// The reaction to an error code. Some codes must never be sent to a client without a fault.
     fn trouble(&mut self, code: ErrorCode, doubt: bool, what: &str) -> Trouble {
         let world = self.client.world.clone();
         world.say(format_args!("{}: {what} is answered {}", self.client.name, code.name()));
@@ -338,7 +338,7 @@ impl Producer {
             ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_TXN_STATE => {
                 true
             }
-            // With the last epoch the producer id goes too.
+            // After the last epoch the producer id changes too.
             ErrorCode::INVALID_PRODUCER_ID_MAPPING => world.plan.exhausted_epochs,
             _ => false,
         };
@@ -362,7 +362,7 @@ impl Producer {
     }
 }
 
-/// The row of an answer that is about a place.
+/// The row of a partition in an answer.
 fn landed<'a>(
     world: &World,
     answer: &'a ProduceResponse,

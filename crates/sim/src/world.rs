@@ -1,4 +1,4 @@
-//! What everybody in a run shares: the time, the trace, the history, the way to the broker.
+//! The shared state of a run: the time, the trace, the history, and the connections to the broker.
 
 use crate::ledger::Ledger;
 use crate::order::Order;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
-/// The broker that can be reached now.
+/// The current broker, if there is one.
 #[derive(Debug)]
 struct Open {
     server: StreamServer,
@@ -34,16 +34,16 @@ pub(crate) struct World {
     loud: bool,
     pub(crate) trace: Mutex<Trace>,
     history: Mutex<History>,
-    /// Broken promises that only the simulator can see.
+    /// Anomalies that only the simulator can see.
     findings: Mutex<Vec<String>>,
     open: Mutex<Option<Open>>,
     orders: UnboundedSender<Order>,
     ids: Mutex<Vec<Uuid>>,
-    /// Nothing goes wrong any more.
+    /// No more faults are injected.
     calm: AtomicBool,
-    /// A clock jumped, so that any timer may have run out.
+    /// A clock jumped, so that any timer may have expired.
     jumped: AtomicBool,
-    /// The broker's process does nothing just now.
+    /// The process of the broker is paused.
     paused: AtomicBool,
     connections: AtomicU64,
     values: AtomicU64,
@@ -54,7 +54,7 @@ pub(crate) struct World {
     pub(crate) figures: Figures,
 }
 
-/// How much happened: a run in which nothing does proves nothing.
+/// Counts of what happened: a run without events proves nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) requests: AtomicU64,
