@@ -110,6 +110,17 @@ async fn a_whole_folder_is_copied_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_salvaged_folder_is_copied_whole() {
+    let (folder, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    make(folder.path(), ROUNDS);
+    let to = new.path().join("new");
+    let ended = ottla_log(&["salvage", "--to", to.to_str().unwrap()], folder.path());
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let (ended, lost) = check(&to, "salvaged before").await;
+    assert_eq!((ended.status, lost.len()), (0, 0), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_lost_is_what_is_missing_whichever_group_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     make_without_runs(folder.path(), ROUNDS);
