@@ -1,5 +1,5 @@
-//! `cargo xtask count`: how many instructions the hot paths take, against a list that is committed. Instructions are
-//! counted by valgrind, so the outcome does not depend on what else the machine does.
+//! `cargo xtask count`: counts the instructions of the hot paths and compares them with a committed list. valgrind
+//! counts them, so the result does not depend on the load of the machine.
 
 use crate::process;
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// By so much of the committed count a path may take more or fewer.
+/// The relative difference from the committed count that a path may have.
 const TOLERANCE: f64 = 0.03;
-/// No case takes so long.
+/// The time after which a case is stopped.
 const LIMIT: Duration = Duration::from_secs(120);
 const FILE: &str = "crates/broker/examples/count/instructions.txt";
 
@@ -66,7 +66,7 @@ fn program() -> PathBuf {
     process::built("release/examples/count")
 }
 
-/// The cases, and how often each can be done.
+/// The cases, and the most repetitions of each.
 fn cases() -> Result<Vec<(String, u64)>, String> {
     let output = process::capture(&mut Command::new(program()), LIMIT)?;
     let pair = |line: &str| {
@@ -77,7 +77,7 @@ fn cases() -> Result<Vec<(String, u64)>, String> {
     cases.filter(|cases| !cases.is_empty()).ok_or_else(|| format!("no cases: {}", output.stderr))
 }
 
-/// Instructions for one time: a long run less a short one, so that neither start nor preparation counts.
+/// Instructions of one repetition: a long run minus a short one, so that neither start nor preparation counts.
 fn measure(case: &str, most: u64) -> Result<u64, String> {
     let few = most / 3;
     let (long, short) = (instructions(case, most)?, instructions(case, few)?);
