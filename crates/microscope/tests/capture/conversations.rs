@@ -1,7 +1,8 @@
 //! What is said on a connection, whatever happened to it on its way into the capture.
 
 use crate::support::{
-    SECOND, Told, blocks, capture, connection, packets, pcap, ping, pong, read, read_with, request, response,
+    CaptureResult, SECOND, blocks, capture, connection, packets, pcap, ping, pong, read, read_with, request,
+    response,
 };
 use bytes::Bytes;
 use ottla_microscope::capture::{PcapngWriter, Settings};
@@ -16,15 +17,15 @@ use ottla_wire::{ApiKey, Text, Uuid};
 use proptest::prelude::*;
 
 /// Bytes straight into a conversation.
-fn talk(from_the_start: bool, said: &[(Direction, &[u8])]) -> Told {
-    let mut told = Told::default();
+fn talk(from_the_start: bool, said: &[(Direction, &[u8])]) -> CaptureResult {
+    let mut result = CaptureResult::default();
     let mut conversation = Conversation::new(connection(1), from_the_start, LARGEST_FRAME);
-    let mut sink = |connection: &_, time, event| told.events.push((*connection, time, event));
+    let mut sink = |connection: &_, time, event| result.events.push((*connection, time, event));
     for (number, (direction, data)) in said.iter().enumerate() {
         conversation.data(*direction, Time(number as i64), data, &mut sink);
     }
     conversation.finish(Time(1_000), &mut sink);
-    told
+    result
 }
 
 fn framed(content: &[u8]) -> Bytes {
@@ -46,8 +47,8 @@ fn without(file: &[u8], lost: &[usize]) -> Vec<u8> {
 fn a_stream_split_at_every_byte() {
     let all = [ping(1), ping(2), ping(3)].concat();
     for at in 0..=all.len() {
-        let told = talk(true, &[(Request, &all[..at]), (Request, &all[at..])]);
-        assert_eq!(told.bytes(Request), [ping(1), ping(2), ping(3)]);
+        let result = talk(true, &[(Request, &all[..at]), (Request, &all[at..])]);
+        assert_eq!(result.bytes(Request), [ping(1), ping(2), ping(3)]);
     }
     let bytes: Vec<_> = all.chunks(1).map(|byte| (Request, byte)).collect();
     assert_eq!(talk(true, &bytes).bytes(Request), [ping(1), ping(2), ping(3)]);
@@ -63,21 +64,21 @@ fn responses_find_their_requests_in_any_order_with_latency() {
         (Response, pong(9)),
         (Request, ping(3)),
     ];
-    let told = read(&capture(&said));
-    let frames = told.frames();
+    let result = read(&capture(&said));
+    let frames = result.frames();
     let heads: Vec<_> = frames.iter().map(|f| f.head.as_ref().map(|head| head.correlation_id)).collect();
     assert_eq!(heads, [Some(1), Some(2), Some(2), Some(1), Some(3), None]);
     assert_eq!(frames[3].latency.unwrap().as_nanos(), 3_000);
     assert_eq!(frames[3].head.as_ref().unwrap().client_id.as_ref().unwrap().as_str(), "me");
     assert_eq!((frames[3].head.as_ref().unwrap().key, frames[5].kind), (ApiKey::HEARTBEAT, Kind::Orphan));
-    assert_eq!(told.notices(), [Notice::Unanswered { requests: 1 }]);
+    assert_eq!(result.notices(), [Notice::Unanswered { requests: 1 }]);
 }
 
 #[test]
 fn a_response_captured_before_its_request_is_still_tied_to_it() {
-    let told = talk(true, &[(Response, &pong(1)), (Request, &ping(1))]);
-    assert_eq!(told.frames()[1].kind, Kind::Message);
-    assert_eq!(told.frames()[1].latency.unwrap().as_nanos(), 0);
+    let result = talk(true, &[(Response, &pong(1)), (Request, &ping(1))]);
+    assert_eq!(result.frames()[1].kind, Kind::Message);
+    assert_eq!(result.frames()[1].latency.unwrap().as_nanos(), 0);
 }
 
 #[test]
@@ -129,13 +130,13 @@ fn a_capture_that_begins_in_the_middle() {
     for settings in [Settings::default(), Settings { port: Some(9092), ..Settings::default() }] {
         for lost in 3..7 {
             let lost: Vec<usize> = (0..lost).collect();
-            let told = read_with(settings.clone(), &without(&file, &lost), 100);
+            let result = read_with(settings.clone(), &without(&file, &lost), 100);
             let from = (lost.len() as i32 - 3 + 1) / 2 + 1;
             let asked: Vec<_> = (from..=6).map(ping).collect();
             let answered: Vec<_> = (from..=6).map(pong).collect();
-            assert_eq!(told.bytes(Request), asked, "{lost:?}");
-            assert_eq!(told.bytes(Response), answered, "{lost:?}");
-            assert_eq!(told.events[0].0, connection(1));
+            assert_eq!(result.bytes(Request), asked, "{lost:?}");
+            assert_eq!(result.bytes(Response), answered, "{lost:?}");
+            assert_eq!(result.events[0].0, connection(1));
         }
     }
 }
@@ -143,12 +144,12 @@ fn a_capture_that_begins_in_the_middle() {
 #[test]
 fn a_capture_that_begins_inside_a_frame_says_what_it_skips() {
     let all = [&ping(1)[9..], &ping(2), &ping(3)].concat();
-    let told = talk(false, &[(Request, &all), (Response, &pong(1)[3..]), (Response, &pong(2))]);
-    assert_eq!(told.bytes(Request), [ping(2), ping(3)]);
-    assert_eq!(told.bytes(Response), [pong(2)]);
+    let result = talk(false, &[(Request, &all), (Response, &pong(1)[3..]), (Response, &pong(2))]);
+    assert_eq!(result.bytes(Request), [ping(2), ping(3)]);
+    assert_eq!(result.bytes(Response), [pong(2)]);
     let skipped =
         |bytes: &Bytes, at: usize| Notice::Skipped { bytes: (bytes.len() - at) as u64, found: true };
-    assert_eq!(told.notices()[..2], [skipped(&ping(1), 9), skipped(&pong(1), 3)]);
+    assert_eq!(result.notices()[..2], [skipped(&ping(1), 9), skipped(&pong(1), 3)]);
 }
 
 #[test]
@@ -167,20 +168,20 @@ fn a_port_pair_that_is_used_again_is_another_connection() {
     let mut packets = packets(&one);
     packets.truncate(6);
     packets.extend(again);
-    let told = read(&pcap(&packets, 1, false, true));
-    let opened = told.events.iter().filter(|(_, _, event)| matches!(event, Event::Opened)).count();
+    let result = read(&pcap(&packets, 1, false, true));
+    let opened = result.events.iter().filter(|(_, _, event)| matches!(event, Event::Opened)).count();
     assert_eq!(opened, 2);
-    assert_eq!(told.bytes(Request), [ping(1), ping(2), ping(8)]);
-    assert_eq!(told.frames().last().unwrap().bytes, pong(8));
+    assert_eq!(result.bytes(Request), [ping(1), ping(2), ping(8)]);
+    assert_eq!(result.frames().last().unwrap().bytes, pong(8));
 }
 
 #[test]
 fn produce_without_acks_has_no_answer() {
     for version in 3..=12 {
         let quiet = request(&ProduceRequest { acks: 0, ..Default::default() }, version, 1);
-        let told = talk(true, &[(Request, &quiet), (Request, &ping(2)), (Response, &pong(2))]);
-        let answered: Vec<bool> = told.frames().iter().map(|frame| frame.is_answered).collect();
-        assert_eq!((answered, told.notices()), (vec![false, true, false], vec![]));
+        let result = talk(true, &[(Request, &quiet), (Request, &ping(2)), (Response, &pong(2))]);
+        let answered: Vec<bool> = result.frames().iter().map(|frame| frame.is_answered).collect();
+        assert_eq!((answered, result.notices()), (vec![false, true, false], vec![]));
     }
 }
 
@@ -198,7 +199,7 @@ fn tokens_without_header_are_not_read_as_requests() {
         (Request, &ping(2)),
         (Response, &pong(2)),
     ];
-    let kinds = |told: &Told| told.frames().iter().map(|frame| frame.kind).collect::<Vec<_>>();
+    let kinds = |result: &CaptureResult| result.frames().iter().map(|frame| frame.kind).collect::<Vec<_>>();
     use Kind::{Message, Token};
     assert_eq!(kinds(&talk(true, &said)), [Message, Message, Token, Token, Message, Message]);
     let handshake =
@@ -212,7 +213,7 @@ fn unknown_apis_and_versions_are_said_and_passed() {
     let unknown = framed(b"\x03\xe8\0\x02\0\0\0\x2a");
     let future = framed(b"\0\x0c\0\x63\0\0\0\x2b\xff\xff");
     let answer = framed(b"\0\0\0\x2a whatever");
-    let told = talk(
+    let result = talk(
         true,
         &[
             (Request, &unknown),
@@ -222,9 +223,9 @@ fn unknown_apis_and_versions_are_said_and_passed() {
             (Response, &pong(3)),
         ],
     );
-    let kinds: Vec<Kind> = told.frames().iter().map(|frame| frame.kind).collect();
+    let kinds: Vec<Kind> = result.frames().iter().map(|frame| frame.kind).collect();
     assert_eq!(kinds, [Kind::Unknown, Kind::Unknown, Kind::Unknown, Kind::Message, Kind::Message]);
-    assert_eq!(told.frames()[2].head.as_ref().unwrap().key, ApiKey(1000));
+    assert_eq!(result.frames()[2].head.as_ref().unwrap().key, ApiKey(1000));
 }
 
 #[test]
@@ -235,10 +236,10 @@ fn the_answer_to_a_future_api_versions_is_version_0() {
     let answer = response(&refused, 0, 1);
     let known = request(&ApiVersionsRequest::default(), 3, 2);
     let answer_2 = response(&refused, 0, 2);
-    let told =
+    let result =
         talk(true, &[(Request, &future), (Response, &answer), (Request, &known), (Response, &answer_2)]);
     for number in [1, 3] {
-        let frame = told.frames()[number];
+        let frame = result.frames()[number];
         assert_eq!((frame.kind, frame.head.as_ref().unwrap().version), (Kind::Message, 0));
         let tree = frame.explain(ottla_wire::tables::TableSet::built_in(), &Default::default()).unwrap();
         assert_eq!(tree.faults().len(), 0);
@@ -252,8 +253,8 @@ fn tls_and_foreign_traffic_are_left_alone() {
     assert_eq!(read(&without(&capture(&tls), &[0, 1, 2])).notices(), [Notice::Guessed, Notice::Tls]);
     let line = b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n".repeat(1_000);
     let many: Vec<(Direction, &[u8])> = (0..100).map(|_| (Request, &line[..])).collect();
-    let told = talk(true, &many);
-    assert_eq!((told.notices(), told.frames().len()), (vec![Notice::NotKafka], 0));
+    let result = talk(true, &many);
+    assert_eq!((result.notices(), result.frames().len()), (vec![Notice::NotKafka], 0));
     let few = talk(true, &many[..1]);
     assert_eq!(few.notices(), [Notice::Skipped { bytes: line.len() as u64, found: false }]);
 }
@@ -296,8 +297,8 @@ fn names_of_topics_are_learned_from_metadata() {
 
 #[test]
 fn other_ports_are_counted_when_a_port_is_asked_for() {
-    let told = read_with(Settings { port: Some(1), ..Settings::default() }, &capture(&pings(1)), 64);
-    assert_eq!((told.events.len(), told.end.unwrap().unwrap().other_ports), (0, 8));
+    let result = read_with(Settings { port: Some(1), ..Settings::default() }, &capture(&pings(1)), 64);
+    assert_eq!((result.events.len(), result.end.unwrap().unwrap().other_ports), (0, 8));
 }
 
 proptest! {
@@ -320,14 +321,14 @@ proptest! {
         order.sort_by_key(|(key, _)| *key);
         let shuffled: Vec<u8> =
             head.iter().chain(order.into_iter().map(|(_, block)| block)).flatten().copied().collect();
-        let told = read(&shuffled);
-        prop_assert_eq!(told.bytes(Request), (1..=12).map(ping).collect::<Vec<_>>());
-        let mut answers = told.bytes(Response);
+        let result = read(&shuffled);
+        prop_assert_eq!(result.bytes(Request), (1..=12).map(ping).collect::<Vec<_>>());
+        let mut answers = result.bytes(Response);
         answers.sort();
         let mut expected = (1..=12).map(pong).collect::<Vec<_>>();
         expected.sort();
         prop_assert_eq!(answers, expected);
-        prop_assert!(told.frames().iter().all(|frame| frame.kind == Kind::Message));
-        prop_assert_eq!(told.notices(), vec![]);
+        prop_assert!(result.frames().iter().all(|frame| frame.kind == Kind::Message));
+        prop_assert_eq!(result.notices(), vec![]);
     }
 }

@@ -11,10 +11,10 @@ const KCAT: &[u8] = include_bytes!("kcat.pcap");
 
 #[test]
 fn every_frame_of_a_real_client_is_read_to_its_last_byte() {
-    let told = read(KCAT);
-    assert!(told.end.as_ref().unwrap().is_ok());
+    let result = read(KCAT);
+    assert!(result.end.as_ref().unwrap().is_ok());
     let mut counts = BTreeMap::new();
-    for frame in told.frames() {
+    for frame in result.frames() {
         assert_eq!(frame.kind, Kind::Message);
         let tree = frame.explain(TableSet::built_in(), &Options::default()).unwrap();
         assert_eq!(tree.faults().len(), 0, "{:?}", frame.head);
@@ -29,16 +29,16 @@ fn every_frame_of_a_real_client_is_read_to_its_last_byte() {
         names.join(", "),
         "ApiVersions 3: 2, Fetch 11: 1, ListOffsets 2: 1, Metadata 4: 3, Produce 7: 1"
     );
-    assert_eq!(told.notices(), []);
+    assert_eq!(result.notices(), []);
 }
 
 #[test]
 fn it_reads_the_same_after_the_port_is_said_and_after_it_was_written_again() {
-    let told = read(KCAT);
+    let result = read(KCAT);
     let by_port = read_with(Settings { port: Some(19_392), ..Settings::default() }, KCAT, 10);
     let mut writer = PcapngWriter::new();
     let mut file = writer.header();
-    for (connection, time, event) in &told.events {
+    for (connection, time, event) in &result.events {
         file.extend(match event {
             Event::Opened => writer.open(connection, *time),
             Event::Frame(frame) => writer.data(connection, frame.direction, *time, &frame.bytes),
@@ -49,10 +49,11 @@ fn it_reads_the_same_after_the_port_is_said_and_after_it_was_written_again() {
     let again = read(&file);
     for other in [&by_port, &again] {
         for direction in [Direction::Request, Direction::Response] {
-            assert_eq!(told.bytes(direction), other.bytes(direction));
+            assert_eq!(result.bytes(direction), other.bytes(direction));
         }
-        let when =
-            |told: &crate::support::Told| told.events.iter().map(|(_, time, _)| *time).collect::<Vec<_>>();
-        assert_eq!(when(&told), when(other));
+        let when = |result: &crate::support::CaptureResult| {
+            result.events.iter().map(|(_, time, _)| *time).collect::<Vec<_>>()
+        };
+        assert_eq!(when(&result), when(other));
     }
 }

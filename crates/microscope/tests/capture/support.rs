@@ -48,15 +48,15 @@ pub(crate) fn capture(said: &[(Direction, Bytes)]) -> Vec<u8> {
     file
 }
 
-/// The events that were reported.
+/// What the capture reader reported: its events, the number of topic names, and how it ended.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct CaptureResult {
     pub(crate) events: Vec<(Connection, Time, Event)>,
     pub(crate) topics: usize,
     pub(crate) end: Option<Result<Summary, CaptureError>>,
 }
 
-impl Told {
+impl CaptureResult {
     pub(crate) fn frames(&self) -> Vec<&Frame> {
         let mut frames = Vec::new();
         for (_, _, event) in &self.events {
@@ -81,20 +81,20 @@ impl Told {
     }
 }
 
-pub(crate) fn read_with(settings: Settings, file: &[u8], chunk: usize) -> Told {
-    let mut told = Told::default();
+pub(crate) fn read_with(settings: Settings, file: &[u8], chunk: usize) -> CaptureResult {
+    let mut result = CaptureResult::default();
     let mut reading = CaptureReader::new(settings);
     let mut events = Vec::new();
     let mut sink = |_: &_, connection: &Connection, time, event| events.push((*connection, time, event));
     let pushed = file.chunks(chunk).try_for_each(|chunk| reading.push(chunk, &mut sink));
     let end = reading.finish(&mut sink);
-    told.end = Some(pushed.and(end));
-    told.topics = reading.topics().names().len();
-    told.events = events;
-    told
+    result.end = Some(pushed.and(end));
+    result.topics = reading.topics().names().len();
+    result.events = events;
+    result
 }
 
-pub(crate) fn read(file: &[u8]) -> Told {
+pub(crate) fn read(file: &[u8]) -> CaptureResult {
     read_with(Settings::default(), file, 4_096)
 }
 
