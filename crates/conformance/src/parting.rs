@@ -68,10 +68,10 @@ pub fn parting(kafka: &[Exchange], ottla: &[Exchange]) -> Option<usize> {
     };
     let out_of_order = Some(i64::from(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER.0));
     let epoch = Some(i64::from(ErrorCode::INVALID_PRODUCER_EPOCH.0));
+    let invalid = Some(i64::from(ErrorCode::INVALID_RECORD.0));
+    let listed = [(out_of_order, Some(0)), (Some(0), out_of_order), (Some(0), epoch), (invalid, epoch)];
     let mut both = kafka.iter().zip(ottla).map(|(left, right)| (code(left), code(right)));
-    both.position(|pair| {
-        pair == (out_of_order, Some(0)) || pair == (Some(0), out_of_order) || pair == (Some(0), epoch)
-    })
+    both.position(|pair| listed.contains(&pair))
 }
 
 #[cfg(test)]
@@ -147,6 +147,7 @@ mod tests {
         assert_eq!(parting(&zero, &[produced(0), produced(45)]), Some(1));
         assert_eq!(parting(&[produced(45), produced(0)], &zero), Some(0));
         assert_eq!(parting(&zero, &[produced(47), produced(0)]), Some(0));
+        assert_eq!(parting(&[produced(87)], &[produced(47)]), Some(0));
         assert_eq!(parting(&zero, &[produced(0), produced(87)]), None, "not listed");
     }
 }
