@@ -1,5 +1,5 @@
-//! The load of `cargo xtask bench data`: one program run is one cell, told as NAME=VALUE words, and prints one line of
-//! figures.
+//! The load of `cargo xtask bench data`: one run of the program measures one cell, which NAME=VALUE words describe, and
+//! prints one line of figures.
 
 mod fetch;
 mod histogram;

@@ -1,6 +1,6 @@
-//! The load of `cargo xtask bench txn` and `bench data` that costs least: raw frames, and brokers that do nothing but
-//! take frames in and make them durable, whose rate is the limit. It must not know how a broker works, and speaks to
-//! all in the same bytes.
+//! The cheapest load for `cargo xtask bench txn` and `bench data`: raw frames, and null brokers that only receive
+//! frames and make them durable, whose rate is the limit. It must not know how a broker works, and sends the same bytes
+//! to all.
 //!
 //! `ottla-bench worker` reads cells of transactions from stdin (e2e/bench/txn/README.md says how), `ottla-bench null
 //! PORT FILE` is the broker for them. `produce`, `fetch`, `single` and `topic` receive a cell as NAME=VALUE words;

@@ -1,5 +1,6 @@
-//! The null broker: reads a frame, sums it up, makes it durable together with what else arrived, answers with nothing
-//! in it. No broker that waits for the disk before it answers can be faster than it on the same machine.
+//! The null broker: reads a frame, computes its checksum, makes it durable together with all others that have arrived,
+//! and sends an empty answer. No broker that waits for the disk before it answers can be faster than it on the same
+//! machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -14,7 +15,7 @@ const FILE: u64 = 128 << 20;
 const GROUP: usize = 1 << 20;
 /// What an answer has behind its size.
 const ANSWER: usize = 40;
-/// The largest frame that is believed.
+/// The largest frame that is accepted.
 const LARGEST: usize = 4 << 20;
 
 #[derive(Default)]

@@ -1,5 +1,4 @@
-//! One transactional producer, request by request: what its transactions are made of, at versions 1 and 2 of the
-//! protocol.
+//! One transactional producer: the requests of its transactions, at versions 1 and 2 of the protocol.
 
 use crate::connection::Connection;
 use crate::setup::{GROUP, INPUT, OUTPUT};
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant};
 const VALUE: [u8; 100] = [b'x'; 100];
 /// How long to wait before another try, when the broker is still busy with the transaction before.
 const RETRY: Duration = Duration::from_micros(500);
-/// A broker that is busy for longer is taken for broken.
+/// A broker that is busy for longer counts as failed.
 const BUSY: Duration = Duration::from_secs(20);
 
 pub(crate) struct Producer {

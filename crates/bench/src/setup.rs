@@ -1,4 +1,4 @@
-//! What a broker must have before the load begins, and what it must have after.
+//! Prepares a broker for the load, and checks its state afterwards.
 
 use crate::connection::Connection;
 use ottla_wire::messages::create_topics_request::CreatableTopic;

@@ -1,4 +1,4 @@
-//! The null sink of `cargo xtask bench data`: what a broker cannot be faster than. It reads Produce requests, compares
+//! The null sink of `cargo xtask bench data`: the limit of what a broker can do. It reads Produce requests, compares
 //! the checksum of every batch, keeps the bytes durably in groups or drops them, and answers; it answers Fetch with the
 //! same bytes every time, out of memory, of cached files or of the disk. It knows no topics, offsets or sequences. One
 //! thread serves all connections.
@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 
 /// What one read asks for.
 const CHUNK: usize = 256 << 10;
-/// The largest frame that is believed.
+/// The largest frame that is accepted.
 const LARGEST: usize = 16 << 20;
 
 /// Where the bytes of Produce requests go.
@@ -98,7 +98,7 @@ fn wait(listener: &TcpListener, peers: &[Peer], keep: &Keep) -> std::io::Result<
 }
 
 impl Sink {
-    /// Does what whole requests ask for. None if one is not understood.
+    /// Executes the whole requests. None if one is not valid.
     fn take(&mut self, peer: &mut Peer) -> std::io::Result<Option<()>> {
         while let Some(size) = peer.whole_frame() {
             if size > LARGEST {

@@ -1,4 +1,4 @@
-//! Two answers held against each other, field by field.
+//! Compares two answers field by field.
 
 use serde_json::Value;
 

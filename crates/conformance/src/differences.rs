@@ -1,4 +1,4 @@
-//! The list of differences that are meant: read, matched, and written as a page.
+//! The list of intended differences: read, matched, and written as a page.
 
 use crate::compare::Unlike;
 use crate::player::Exchange;
@@ -11,7 +11,7 @@ use std::fmt::Write;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Differences {
-    /// What stands above the list on the page.
+    /// The introduction of the page.
     opening: String,
     /// The differences in the order of the page.
     #[serde(rename = "difference", default)]
@@ -45,7 +45,7 @@ struct Spot {
     /// A part of what is behind the line's number in the exchange's place, such as `=twice`; any if left out.
     #[serde(default)]
     request: Option<String>,
-    /// The path; `*` is any one step, `**` at the end any further ones, at the front any before.
+    /// The path. `*` matches one step, `**` at the end all further steps, `**` at the front all earlier ones.
     path: String,
     /// Kafka's value; any if left out, `"absent"` for none.
     #[serde(default)]

@@ -1,5 +1,4 @@
-//! Many requests of one: each with one value changed to something at the edge of its type, empty, null, unknown or
-//! twice there.
+//! Makes mutants of a request: in each one value is at the edge of its type, empty, null, unknown or repeated.
 
 use ottla_wire::tables::{FieldTable, StructTable, Type};
 use serde_json::{Value, json};

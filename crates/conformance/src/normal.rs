@@ -1,7 +1,7 @@
 //! Names for what may differ between two brokers: ids, times, addresses. The rules are data, in `names.toml`.
 //!
-//! An id is named by its kind and by the place at which it was first seen in the script: the same id later must bear
-//! the same name, another one another. So ids differ freely, and mixing them up does not go unseen.
+//! An id is named by its kind and by the place of its first occurrence in the script: the same id later has the same
+//! name. So ids may differ between brokers, and a mix-up is still found.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ pub struct Rules {
     ids: BTreeMap<String, String>,
     /// Times in milliseconds since 1970.
     times: Vec<String>,
-    /// Values of which only matters whether they are null, empty, negative or neither: path and what they are called.
+    /// Values that are compared only as null, empty, negative or other: path and name.
     anything: BTreeMap<String, String>,
     /// Bytes that follow from other fields; they are left out.
     derived: Vec<String>,
@@ -168,7 +168,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What stands for no id and no text: null, empty, zero or negative numbers, ids of zero.
+/// Values that mean no id and no text: null, empty, zero or negative numbers, ids of zero.
 fn is_nothing(leaf: &Value) -> bool {
     match leaf {
         Value::Null => true,

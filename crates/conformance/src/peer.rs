@@ -1,4 +1,4 @@
-//! Connections to a broker: frames out, frames in.
+//! Connections to a broker, which send and receive frames.
 
 use bytes::Bytes;
 use ottla_client::BlockingConnection;
@@ -122,7 +122,7 @@ impl Peer {
         answer(&due, &frame)
     }
 
-    /// Forgets that an answer is due, of a request that has none.
+    /// Removes the last request from those whose answer is due, because it has none.
     pub fn no_answer(&mut self, name: &str) {
         if let Some(connection) = self.connections.get_mut(name) {
             connection.due.pop_back();

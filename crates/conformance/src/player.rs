@@ -11,9 +11,9 @@ use ottla_wire::{ApiInfo, ErrorCode, Versions};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A broker may say for so long that it should be asked again.
+/// How long a request is repeated after retriable codes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Answers that say so: a coordinator loads or moves, a transaction is still being ended.
+/// The retriable codes: a coordinator loads or moves, a transaction is still being ended.
 const AGAIN: [ErrorCode; 4] = [
     ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode::COORDINATOR_NOT_AVAILABLE,
@@ -21,7 +21,7 @@ const AGAIN: [ErrorCode; 4] = [
     ErrorCode::CONCURRENT_TRANSACTIONS,
 ];
 
-/// A request and what came of it, with names.
+/// A request and its answer, with names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
     /// Script, version, line, and which of the line's requests.
@@ -30,7 +30,7 @@ pub struct Exchange {
     pub api: String,
     /// The version.
     pub version: i16,
-    /// A checksum over what was asked, before values were filled in.
+    /// A checksum of the request as the script has it, before values were filled in.
     pub asked: u32,
     /// The answer with names; `"closed"` or `"silence"` if there was none, `"none"` if there should be none.
     pub answer: Value,
@@ -71,13 +71,13 @@ pub struct Player<'a> {
     rules: &'a Rules,
     served: &'a dyn Fn(&ApiInfo) -> Versions,
     restart: Box<Restart<'a>>,
-    /// Where the times of records count from.
+    /// The base of the timestamps of records, in milliseconds since 1970.
     time: i64,
     /// A transaction of the script did not end in time.
     hangs: bool,
 }
 
-/// One playing of a script.
+/// One run of a script.
 struct Round<'a, 'b> {
     player: &'b mut Player<'a>,
     names: Names<'a>,
@@ -109,7 +109,7 @@ impl<'a> Player<'a> {
         rules: &'a Rules,
         served: &'a dyn Fn(&ApiInfo) -> Versions,
     ) -> Player<'a> {
-        // A whole hour some hours ago, so that no time of a record looks like now.
+        // A whole hour some hours ago, so that no timestamp of a record is taken for the current time.
         let time = (clock() / 3_600_000 - 4) * 3_600_000;
         Player { peer, manners, rules, served, restart: Box::new(|| Ok(None)), time, hangs: false }
     }
@@ -290,7 +290,8 @@ impl Round<'_, '_> {
             How::Mutate(except) => {
                 for (number, mutant) in mutants(table.root, version, &filled, except).into_iter().enumerate()
                 {
-                    // What cannot be written cannot be asked: a null that must not be, say.
+                    // A message that cannot be encoded is skipped, for example one with a null that the version does
+                    // not allow.
                     let Ok(body) = encode(&numbered(&mutant.json, number)) else { continue };
                     let name = self.with_names(&mutant.name);
                     let sent = PendingRequest { at: format!("{at}/{name}"), ..sent.clone() };
@@ -317,7 +318,7 @@ impl Round<'_, '_> {
         })
     }
 
-    /// Asks until the answer is not that one should ask again.
+    /// Sends the request until the answer has no retriable code.
     fn exchange(
         &mut self,
         connection: &str,

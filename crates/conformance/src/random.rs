@@ -1,4 +1,4 @@
-//! Histories by chance, written as scripts: several producers, transactions, a group, readers, restarts. The same seed
+//! Random histories, written as scripts: several producers, transactions, a group, readers, restarts. The same seed
 //! and number give the same history.
 
 use std::fmt::Write;
@@ -50,7 +50,7 @@ impl Chance {
     }
 }
 
-/// What the writer of a history expects to be so; where it is not, requests are wrong, which is as good.
+/// The state that the generator expects. Where it is wrong, the requests are invalid, which is tested as well.
 #[derive(Default)]
 struct Story {
     /// The next sequence number, by producer and partition.
@@ -293,7 +293,7 @@ impl Story {
         }
     }
 
-    /// At the end everything that can be seen is looked at.
+    /// At the end the history reads everything that clients can see.
     fn look(&self, out: &mut String) {
         for partition in 0..PARTITIONS {
             for isolation in 0..2 {

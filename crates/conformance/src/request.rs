@@ -1,4 +1,4 @@
-//! From what a script says to the bytes of a request.
+//! Makes the bytes of a request from the text of a script.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,10 +8,10 @@ use ottla_wire::tables::{MessageTable, StructTable, Type};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What the values of a script mean while it is played on one broker.
+/// The values of a script while it is played on one broker.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// What stands in front of every name of the script's own.
+    /// The prefix of every name that the script creates.
     pub prefix: String,
     /// Values: taken from answers, or given.
     pub values: BTreeMap<String, Value>,

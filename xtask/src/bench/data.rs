@@ -1,6 +1,6 @@
 //! `cargo xtask bench data`: produce and fetch, Ottla beside Apache Kafka and beside a sink that is the limit, in
 //! rounds that interleave. Within a round each cell is measured on one side after the other, seconds apart, so that a
-//! slow minute strikes all of them.
+//! slow minute affects all of them.
 
 use crate::{e2e, process};
 use cells::{Cell, Shape, Work};
@@ -141,7 +141,7 @@ struct Bench<'a> {
     kafkas: Vec<Running>,
     figures: Figures,
     started: Instant,
-    /// Who did not keep up with a rate in a round, and need not be asked for a higher one.
+    /// The sides that did not keep up with a rate in a round: higher rates are skipped.
     too_slow: Vec<(usize, Side)>,
 }
 
@@ -169,7 +169,7 @@ impl Bench<'_> {
             let seconds = self.started.elapsed().as_secs();
             eprintln!("bench: {shape:?}, round {} of {rounds} done after {seconds} s", round + 1);
         }
-        // One that failed may never come back to itself.
+        // A broker that failed may not recover.
         let failed = |side| cells.iter().any(|cell| self.figures.has_failed(&cell.name, side));
         self.kafkas.retain(|kafka| !failed(kafka.side));
     }

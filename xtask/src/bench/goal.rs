@@ -1,4 +1,4 @@
-//! Goals: what the figures are held against, the same table for every bench.
+//! The table of goals, in the same form for every bench.
 
 use super::{Spread, spread_of};
 

@@ -1,6 +1,6 @@
 //! `cargo xtask bench txn`: transactions per second and how long they take, Ottla beside Apache Kafka, in rounds that
 //! interleave. All brokers stay up through the run; each cell of the table is measured on one after the other, seconds
-//! apart, so that a slow minute of the machine strikes all of them.
+//! apart, so that a slow minute of the machine affects all of them.
 
 use brokers::{Running, Side};
 use figures::{Figures, Sample};
@@ -55,8 +55,8 @@ struct Cell {
 }
 
 impl Cell {
-    /// Peers that are no match are measured where figures of theirs are known: one producer with librdkafka. The null
-    /// broker takes frames only.
+    /// kfake is measured only where its own figures are known: one producer with librdkafka. The null broker accepts
+    /// raw frames only.
     fn is_for(self, side: Side) -> bool {
         match side {
             Side::Null => self.client == Client::Raw,

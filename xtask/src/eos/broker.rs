@@ -43,7 +43,7 @@ impl Broker {
         }
     }
 
-    /// Stops it in its tracks for so long, as a machine does that swaps or migrates.
+    /// Pauses the process (SIGSTOP), as a machine does that swaps or migrates.
     pub(crate) fn pause(&self, time: Duration) {
         let guard = match &self.kind {
             Kind::Kafka { node, .. } => node.as_ref().map(kafka::Node::guard),
@@ -56,7 +56,7 @@ impl Broker {
         }
     }
 
-    /// Starts it on what it left, and returns when it answers.
+    /// Starts it on the same folder, and returns when it answers.
     pub(crate) fn restart(&mut self) -> Result<(), String> {
         let port = self.port;
         match &mut self.kind {

@@ -1,4 +1,4 @@
-//! A filler, workers and a broker at work, and the hand that kills and pauses them.
+//! A filler, workers and a broker, and the kills and pauses of them.
 
 use super::Options;
 use super::broker::Broker;
@@ -22,7 +22,7 @@ const PORTION: u64 = 50;
 const STUCK: Duration = Duration::from_secs(60);
 /// A pause that outlasts a session (6 s) and a transaction (8 s), in milliseconds.
 const LONG_PAUSE: u64 = 8500;
-/// How long a worker that resumes after its successor took over may live on: it should be fenced.
+/// How long a worker that resumes after its successor took over may run before it is ended: it should be fenced.
 const ZOMBIE: Duration = Duration::from_secs(5);
 
 /// What was done to the pipeline.
@@ -34,9 +34,9 @@ pub(crate) struct Deeds {
     pub(crate) broker_pauses: u64,
     pub(crate) worker_kills: u64,
     pub(crate) worker_pauses: u64,
-    /// Paused workers whose successor was at work when they came back.
+    /// Paused workers whose successor was running when they resumed.
     pub(crate) zombies: u64,
-    /// Workers that ended by themselves, because their client could not go on, and were started anew.
+    /// Workers that ended by themselves, because their client could not continue, and were started again.
     pub(crate) restarts: u64,
 }
 
@@ -53,7 +53,7 @@ impl Deeds {
     }
 }
 
-/// What a member of the crew does.
+/// The task of a worker process.
 #[derive(Clone, Copy)]
 enum Role {
     /// Moves records, in this slot.
@@ -70,7 +70,7 @@ struct Hand {
     paused: Option<Instant>,
 }
 
-/// Everything that runs.
+/// All running processes.
 pub(crate) struct Pipeline<'a> {
     options: &'a Options,
     scene: &'a Scene,
@@ -221,7 +221,7 @@ impl<'a> Pipeline<'a> {
     fn kill_worker(&mut self) -> Result<(), String> {
         self.deeds.worker_kills += 1;
         let old = self.replace()?;
-        // Sometimes the two meet: then the old one must be fenced, and nothing may be doubled.
+        // Sometimes both run at once: then the old one must be fenced, and no record may be duplicated.
         if self.random.u64(..3) == 0 {
             std::thread::sleep(Duration::from_millis(self.random.u64(..800)));
         }
@@ -258,7 +258,7 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Lets those go on whose pause is over, and ends zombies that had their time.
+    /// Resumes the workers whose pause is over, and ends zombies whose time is over.
     fn wake(&mut self, now: Instant) {
         for hand in &mut self.crew {
             if hand.paused.is_some_and(|until| until <= now) {
@@ -309,7 +309,7 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Ends the crew in peace.
+    /// Ends the workers cleanly.
     pub(crate) fn dismiss(&mut self) {
         self.sleepers.clear();
         self.zombies.clear();
@@ -320,7 +320,7 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// What has to be looked after while waiting.
+    /// The checks and restarts that are due while waiting.
     fn watch(&mut self) -> Result<(), String> {
         self.wake(Instant::now());
         self.revive()?;

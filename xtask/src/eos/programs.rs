@@ -1,4 +1,4 @@
-//! The programs that a run consists of: how they are started, and what they say (e2e/exactly-once.md).
+//! The programs of a run: how they are started, and the lines that they write (e2e/exactly-once.md).
 
 use crate::e2e::clients;
 use crate::process;

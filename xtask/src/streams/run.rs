@@ -1,5 +1,5 @@
-//! The application in motion: orders and payments come in, something is killed now and then, and all is looked at in
-//! the end.
+//! A run of the application: it processes orders and payments, processes are killed at times, and everything is checked
+//! at the end.
 
 use super::Options;
 use super::program::{ID, Kind, Scene};
@@ -140,9 +140,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What has to be looked after while waiting: the broker must be there, and an instance that gave up is started
-    /// anew. It gets an empty folder: RocksDB does not always open what it left when it was killed, and then no restart
-    /// helps.
+    /// The checks that are due while waiting: the broker must run, and an instance that gave up is started again. It
+    /// gets an empty folder: RocksDB does not always open what it left when it was killed, and then no restart helps.
     fn watch(&mut self) -> Result<(), String> {
         for (slot, place) in INSTANCES.iter().enumerate() {
             let ended = self.instances.get_mut(slot).map_or(Ok(false), Running::has_ended)?;
@@ -183,8 +182,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Stops an instance until the group has given its work to the other; then it continues as if nothing had happened,
-    /// and must be fenced.
+    /// Stops an instance until the group has given its work to the other; then it resumes, and must be fenced.
     fn pause_instance(&mut self) -> Result<(), String> {
         self.pauses += 1;
         let slot = self.random.u64(..INSTANCES.len() as u64) as usize;

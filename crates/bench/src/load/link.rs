@@ -1,5 +1,5 @@
-//! A connection that produces without ever waiting: requests go out as the socket takes them, answers come in as they
-//! arrive.
+//! A non-blocking connection that produces: it writes as much as the socket accepts and reads the answers that have
+//! arrived.
 
 use super::template::{Template, VERSION};
 use bytes::{Buf, BytesMut};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Seconds of CPU that a process has used with all its threads; 0 when it is not told which.
+/// Seconds of CPU that a process has used with all its threads; 0 without a process id.
 pub(crate) fn cpu(process: u32) -> f64 {
     if process == 0 { 0.0 } else { read(&process.to_string()).unwrap_or(0.0) }
 }

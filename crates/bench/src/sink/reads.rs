@@ -1,4 +1,4 @@
-//! What Fetch is answered with: one mebibyte of batches, always the same, out of memory or read anew each time.
+//! The answer to Fetch: always the same mebibyte of batches, from memory or read from a file each time.
 
 use super::disk::direct;
 use crate::load::template::{self, BatchShape, Template};

@@ -1,4 +1,4 @@
-//! The goals: what the figures are held against.
+//! The goals with which the figures are compared.
 
 use super::cells;
 use super::figures::{Figure, Figures, P50, P99};

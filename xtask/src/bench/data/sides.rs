@@ -11,13 +11,13 @@ use std::time::Duration;
 /// A broker with a promise about what it acknowledges, or a limit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
 pub(super) enum Side {
-    /// Ottla as it is: nothing is acknowledged before fdatasync.
+    /// Ottla with its defaults: nothing is acknowledged before fdatasync.
     OttlaDisk,
     /// Apache Kafka with log.flush.interval.messages=1: each append is flushed before it is acknowledged.
     KafkaFlush,
     /// Ottla with --durability os: acknowledged from the page cache.
     OttlaOs,
-    /// Apache Kafka as it comes: acknowledged from the page cache.
+    /// Apache Kafka with its defaults: acknowledged from the page cache.
     KafkaCache,
     /// Ottla, synced, with a tail so short that everything is rewritten at once.
     OttlaRewrites,
@@ -27,13 +27,13 @@ pub(super) enum Side {
     OtherDisk,
     /// The build of Ottla that --other names, from the page cache.
     OtherOs,
-    /// The null sink: one write and one sync for all that has arrived; Fetch out of memory.
+    /// The null sink: one write and one sync for all bytes that have arrived; Fetch from memory.
     Sink,
-    /// The null sink that drops what it took; Fetch out of memory.
+    /// The null sink that drops the bytes; Fetch from memory.
     SinkDiscard,
-    /// The null sink with Fetch out of the page cache.
+    /// The null sink with Fetch from the page cache.
     SinkFile,
-    /// The null sink with Fetch off the disk.
+    /// The null sink with Fetch from the disk.
     SinkCold,
 }
 
@@ -145,11 +145,11 @@ impl Running {
         size_of(&self.folder)
     }
 
-    /// Tells the system to forget those pages of all its files that are on the disk.
+    /// Drops the clean pages of all its files from the page cache.
     pub(super) fn forget_pages(&self) {
         each_file(&self.folder, &mut |path| {
             if let Ok(file) = fs::File::open(path) {
-                // Advice only: what cannot be forgotten stays.
+                // This is advice: pages that cannot be dropped stay.
                 let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
             }
         });
@@ -164,7 +164,7 @@ fn size_of(folder: &Path) -> u64 {
 }
 
 fn each_file(folder: &Path, work: &mut impl FnMut(&Path)) {
-    // Files come and go under a broker; what is gone is not there.
+    // A broker creates and removes files meanwhile: a removed file is skipped.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => each_file(&entry.path(), work),

@@ -10,13 +10,13 @@ use std::time::Duration;
 /// A broker with a promise about what it acknowledges.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
 pub(super) enum Side {
-    /// Ottla as it is: nothing is acknowledged before fdatasync.
+    /// Ottla with its defaults: nothing is acknowledged before fdatasync.
     OttlaDisk,
     /// Apache Kafka with log.flush.interval.messages=1: each append to each log is flushed before it is acknowledged.
     KafkaFlush,
     /// Ottla with --durability os: acknowledged from the page cache.
     OttlaOs,
-    /// Apache Kafka as it comes: acknowledged from the page cache.
+    /// Apache Kafka with its defaults: acknowledged from the page cache.
     KafkaCache,
     /// franz-go's broker for tests on disk, synced.
     KfakeSync,
@@ -49,7 +49,7 @@ impl Side {
         }
     }
 
-    /// Whether it is faster after a while.
+    /// Whether it needs time for the just-in-time compiler.
     pub(super) fn is_java(self) -> bool {
         matches!(self, Side::KafkaFlush | Side::KafkaCache)
     }

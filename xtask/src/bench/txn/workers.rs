@@ -1,4 +1,4 @@
-//! The client programs: built, started once, told cell after cell.
+//! The client programs: built and started once, then given cell after cell.
 
 use crate::bench::peers;
 use crate::e2e::clients;
@@ -11,10 +11,10 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Who sends.
+/// A kind of client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
 pub(super) enum Client {
-    /// Frames by hand, either version.
+    /// Raw frames, at either version.
     Raw,
     /// Kafka's own client, which takes version 2.
     Java,
