@@ -8,8 +8,10 @@ mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
+mod create_acls;
 mod create_partitions;
 mod create_topics;
+mod delete_acls;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
@@ -43,6 +45,7 @@ mod sync_group;
 mod txn_offset_commit;
 mod write_txn_markers;
 
+mod acl_rows;
 mod authorization;
 mod committed_rows;
 mod config_rows;
@@ -51,7 +54,6 @@ mod group_member;
 mod leader_epoch;
 mod offset_topics;
 mod partition_lookup;
-mod resources;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -59,19 +61,12 @@ mod topic_error;
 
 pub(crate) use dispatch::Dispatch;
 
-use crate::authorizer::Operation::{
-    Alter, AlterConfigs, ClusterAction, Create, Delete, Describe, DescribeConfigs, IdempotentWrite, Read,
-    Write,
-};
-use crate::authorizer::ResourceType::{Group, Topic, TransactionalId};
-use crate::authorizer::{Operation, ResourceType};
 use crate::context::Context;
 use crate::host::HostGone;
 use crate::net::ResponseCharge;
 use crate::randomness::NoRandomness;
 use crate::session::Session;
-use authorization::Check::{Any, Cluster, Later, Named, When};
-use authorization::{Check, NamesGroups, NamesTopics, NamesTransactionalIds};
+use authorization::Authorization;
 use dispatch::ApiRow;
 use ottla_core::partitions::Isolation;
 use ottla_wire::{ApiKey, Request, Response, Versions, messages};
@@ -155,9 +150,8 @@ pub(crate) trait Api: Request<Response: Send> + Send + 'static {
     const REPEAT: Repeat;
     const ORDER: Order;
     const MUTE: MuteUse;
-    /// The checks of authorization in the order in which they are made; empty if everybody may use the API (section 9
-    /// of the security rules).
-    const AUTHORIZATION: &'static [Check<Self>];
+    /// Who may use the API.
+    const AUTHORIZATION: Authorization<Self, Self::Response>;
 
     /// Answers a request.
     fn answer(
@@ -170,7 +164,7 @@ pub(crate) trait Api: Request<Response: Send> + Send + 'static {
 
 /// Makes a row for each API and implements [`Api`] for its request.
 macro_rules! apis {
-    ($($file:ident $request:ident $repeat:ident $order:ident $mute:ident [$($check:expr),*];)*) => {
+    ($($file:ident $request:ident $repeat:ident $order:ident $mute:ident $who:ident;)*) => {
         /// The APIs that are served, in the order of their numbers.
         static APIS: &[ApiRow] = &[$(ApiRow::of::<messages::$request>()),*];
 
@@ -178,87 +172,63 @@ macro_rules! apis {
             const REPEAT: Repeat = Repeat::$repeat;
             const ORDER: Order = Order::$order;
             const MUTE: MuteUse = MuteUse::$mute;
-            const AUTHORIZATION: &'static [Check<Self>] = &[$($check),*];
+            const AUTHORIZATION: Authorization<Self, Self::Response> = apis!(@who $who $file);
 
             async fn answer(self, ctx: &Context, session: &Session, version: i16) -> Outcome<Self::Response> {
                 $file::answer(ctx, session, self, version).await.into()
             }
         })*
     };
+    (@who Everyone $file:ident) => { Authorization::Everyone };
+    (@who Filtered $file:ident) => { Authorization::Filtered };
+    (@who Checked $file:ident) => { Authorization::Checked($file::authorize) };
 }
 
-/// The operation on every topic that a request names.
-const fn topics<R: NamesTopics>(operation: Operation) -> Check<R> {
-    Named(operation, R::topics)
-}
-
-/// The operation on every group that a request names.
-const fn groups<R: NamesGroups>(operation: Operation) -> Check<R> {
-    Named(operation, R::groups)
-}
-
-/// The operation on every transactional id that a request names.
-const fn transactional_ids<R: NamesTransactionalIds>(operation: Operation) -> Check<R> {
-    Named(operation, R::transactional_ids)
-}
-
-// file                     request                          repeat   order     mute    authorization
+// The last column says who may use the API: everyone; everyone, with an answer that shows only what the client may see;
+// or the clients that the function `authorize` of its file lets in.
+//
+// file                     request                          repeat   order     mute    who
 apis! {
-    produce                 ProduceRequest                   Once     Overlaps  Mutes   [transactional_ids(Write), topics(Write)];
-    fetch                   FetchRequest                     Once     InOrder   NoMute  [
-        When(resources::is_follower, &Cluster(ClusterAction)), When(resources::is_consumer, &Later(Read, Topic))];
-    list_offsets            ListOffsetsRequest               Repeats  InOrder   NoMute  [topics(Describe)];
-    metadata                MetadataRequest                  Repeats  InOrder   NoMute  [
-        topics(Describe), Later(Describe, Topic), Any(&[&[Later(Create, ResourceType::Cluster)], &[Later(Create, Topic)]])];
-    offset_commit           OffsetCommitRequest              Once     InOrder   NoMute  [groups(Read), topics(Read)];
-    offset_fetch            OffsetFetchRequest               Repeats  InOrder   NoMute  [
-        groups(Describe), topics(Describe), Later(Describe, Topic)];
-    find_coordinator        FindCoordinatorRequest           Repeats  InOrder   NoMute  [
-        groups(Describe), transactional_ids(Describe), When(resources::finds_share_coordinator, &Cluster(ClusterAction))];
-    join_group              JoinGroupRequest                 Once     InOrder   NoMute  [groups(Read)];
-    heartbeat               HeartbeatRequest                 Once     InOrder   NoMute  [groups(Read)];
-    leave_group             LeaveGroupRequest                Once     InOrder   NoMute  [groups(Read)];
-    sync_group              SyncGroupRequest                 Once     InOrder   NoMute  [groups(Read)];
-    describe_groups         DescribeGroupsRequest            Repeats  InOrder   NoMute  [groups(Describe)];
-    list_groups             ListGroupsRequest                Repeats  InOrder   NoMute  [
-        Any(&[&[Cluster(Describe)], &[Later(Describe, Group)]])];
-    api_versions            ApiVersionsRequest               Repeats  InOrder   NoMute  [];
-    create_topics           CreateTopicsRequest              Once     InOrder   NoMute  [
-        Any(&[&[Cluster(Create)], &[topics(Create)]]), Later(DescribeConfigs, Topic)];
-    delete_topics           DeleteTopicsRequest              Once     InOrder   NoMute  [
-        Any(&[&[Cluster(Delete)], &[topics(Describe), topics(Delete)]])];
-    delete_records          DeleteRecordsRequest             Once     InOrder   NoMute  [topics(Delete)];
-    init_producer_id        InitProducerIdRequest            Once     InOrder   NoMute  [
-        transactional_ids(Write),
-        When(resources::has_no_transactional_id, &Any(&[&[Cluster(IdempotentWrite)], &[Later(Write, Topic)]]))];
-    offset_for_leader_epoch OffsetForLeaderEpochRequest      Repeats  InOrder   NoMute  [
-        Any(&[&[Cluster(ClusterAction)], &[topics(Describe)]])];
-    add_partitions_to_txn   AddPartitionsToTxnRequest        Once     InOrder   NoMute  [
-        When(resources::is_between_brokers, &Cluster(ClusterAction)), transactional_ids(Write), topics(Write)];
-    add_offsets_to_txn      AddOffsetsToTxnRequest           Once     InOrder   NoMute  [transactional_ids(Write), groups(Read)];
-    end_txn                 EndTxnRequest                    Once     InOrder   NoMute  [transactional_ids(Write)];
-    write_txn_markers       WriteTxnMarkersRequest           Once     InOrder   NoMute  [
-        Any(&[&[Cluster(Alter)], &[Cluster(ClusterAction)]])];
-    txn_offset_commit       TxnOffsetCommitRequest           Once     InOrder   NoMute  [
-        transactional_ids(Write), groups(Read), topics(Read)];
-    describe_acls           DescribeAclsRequest              Repeats  InOrder   NoMute  [Cluster(Describe)];
-    describe_configs        DescribeConfigsRequest           Repeats  InOrder   NoMute  [
-        topics(DescribeConfigs), groups(DescribeConfigs), When(resources::describes_broker, &Cluster(DescribeConfigs))];
-    alter_configs           AlterConfigsRequest              Once     InOrder   NoMute  [
-        topics(AlterConfigs), groups(AlterConfigs), When(resources::alters_broker, &Cluster(AlterConfigs))];
-    describe_log_dirs       DescribeLogDirsRequest           Repeats  InOrder   NoMute  [Cluster(Describe)];
-    create_partitions       CreatePartitionsRequest          Once     InOrder   NoMute  [topics(Alter)];
-    delete_groups           DeleteGroupsRequest              Once     InOrder   NoMute  [groups(Delete)];
-    incremental_alter_configs IncrementalAlterConfigsRequest Once     InOrder   NoMute  [
-        topics(AlterConfigs), groups(AlterConfigs), When(resources::alters_broker_incrementally, &Cluster(AlterConfigs))];
-    offset_delete           OffsetDeleteRequest              Once     InOrder   NoMute  [groups(Delete), topics(Read)];
-    describe_quorum         DescribeQuorumRequest            Repeats  InOrder   NoMute  [Cluster(Describe)];
-    describe_cluster        DescribeClusterRequest           Repeats  InOrder   NoMute  [];
-    describe_producers      DescribeProducersRequest         Repeats  InOrder   NoMute  [topics(Read)];
-    describe_transactions   DescribeTransactionsRequest      Repeats  InOrder   NoMute  [
-        transactional_ids(Describe), Later(Describe, Topic)];
-    list_transactions       ListTransactionsRequest          Repeats  InOrder   NoMute  [Later(Describe, TransactionalId)];
-    describe_topic_partitions DescribeTopicPartitionsRequest Repeats  InOrder   NoMute  [topics(Describe), Later(Describe, Topic)];
+    produce                 ProduceRequest                   Once     Overlaps  Mutes   Checked;
+    fetch                   FetchRequest                     Once     InOrder   NoMute  Filtered;
+    list_offsets            ListOffsetsRequest               Repeats  InOrder   NoMute  Checked;
+    metadata                MetadataRequest                  Repeats  InOrder   NoMute  Checked;
+    offset_commit           OffsetCommitRequest              Once     InOrder   NoMute  Checked;
+    offset_fetch            OffsetFetchRequest               Repeats  InOrder   NoMute  Checked;
+    find_coordinator        FindCoordinatorRequest           Repeats  InOrder   NoMute  Checked;
+    join_group              JoinGroupRequest                 Once     InOrder   NoMute  Checked;
+    heartbeat               HeartbeatRequest                 Once     InOrder   NoMute  Checked;
+    leave_group             LeaveGroupRequest                Once     InOrder   NoMute  Checked;
+    sync_group              SyncGroupRequest                 Once     InOrder   NoMute  Checked;
+    describe_groups         DescribeGroupsRequest            Repeats  InOrder   NoMute  Checked;
+    list_groups             ListGroupsRequest                Repeats  InOrder   NoMute  Filtered;
+    api_versions            ApiVersionsRequest               Repeats  InOrder   NoMute  Everyone;
+    create_topics           CreateTopicsRequest              Once     InOrder   NoMute  Checked;
+    delete_topics           DeleteTopicsRequest              Once     InOrder   NoMute  Checked;
+    delete_records          DeleteRecordsRequest             Once     InOrder   NoMute  Checked;
+    init_producer_id        InitProducerIdRequest            Once     InOrder   NoMute  Checked;
+    offset_for_leader_epoch OffsetForLeaderEpochRequest      Repeats  InOrder   NoMute  Checked;
+    add_partitions_to_txn   AddPartitionsToTxnRequest        Once     InOrder   NoMute  Checked;
+    add_offsets_to_txn      AddOffsetsToTxnRequest           Once     InOrder   NoMute  Checked;
+    end_txn                 EndTxnRequest                    Once     InOrder   NoMute  Checked;
+    write_txn_markers       WriteTxnMarkersRequest           Once     InOrder   NoMute  Checked;
+    txn_offset_commit       TxnOffsetCommitRequest           Once     InOrder   NoMute  Checked;
+    describe_acls           DescribeAclsRequest              Repeats  InOrder   NoMute  Checked;
+    create_acls             CreateAclsRequest                Once     InOrder   NoMute  Checked;
+    delete_acls             DeleteAclsRequest                Once     InOrder   NoMute  Checked;
+    describe_configs        DescribeConfigsRequest           Repeats  InOrder   NoMute  Checked;
+    alter_configs           AlterConfigsRequest              Once     InOrder   NoMute  Checked;
+    describe_log_dirs       DescribeLogDirsRequest           Repeats  InOrder   NoMute  Checked;
+    create_partitions       CreatePartitionsRequest          Once     InOrder   NoMute  Checked;
+    delete_groups           DeleteGroupsRequest              Once     InOrder   NoMute  Checked;
+    incremental_alter_configs IncrementalAlterConfigsRequest   Once     InOrder   NoMute  Checked;
+    offset_delete           OffsetDeleteRequest              Once     InOrder   NoMute  Checked;
+    describe_quorum         DescribeQuorumRequest            Repeats  InOrder   NoMute  Checked;
+    describe_cluster        DescribeClusterRequest           Repeats  InOrder   NoMute  Everyone;
+    describe_producers      DescribeProducersRequest         Repeats  InOrder   NoMute  Checked;
+    describe_transactions   DescribeTransactionsRequest      Repeats  InOrder   NoMute  Checked;
+    list_transactions       ListTransactionsRequest          Repeats  InOrder   NoMute  Filtered;
+    describe_topic_partitions DescribeTopicPartitionsRequest   Repeats  InOrder   NoMute  Checked;
 }
 
 /// The versions of an API that this broker serves: all stable ones of Apache Kafka 4.4. None if it does not serve the

@@ -1,6 +1,6 @@
 //! The parts of the broker that every API uses.
 
-use crate::authorizer::{Authorizer, Resource};
+use crate::authorizer::{Authorizer, Rights};
 use crate::deleted_topics::DeletedTopics;
 use crate::fetch_session::FetchSessions;
 use crate::host::{Host, HostGone};
@@ -92,9 +92,10 @@ impl Context {
     pub async fn new(host: Host, reader: LogReader, options: ContextOptions) -> Result<Context, HostGone> {
         let identity = host.read(|shard, _| {
             let cluster_id = shard.cluster_id().unwrap_or_default().to_owned();
-            (shard.catalog().settings().node_id, cluster_id)
+            let settings = shard.catalog().given_settings();
+            (settings.node_id, cluster_id, Authorizer::of(settings))
         });
-        let (node_id, cluster_id) = identity.await?;
+        let (node_id, cluster_id, authorizer) = identity.await?;
         let ContextOptions { advertised, data_folder, limits, trace, randomness } = options;
         Ok(Context {
             fetch_sessions: FetchSessions::new(randomness.clone()),
@@ -108,7 +109,7 @@ impl Context {
             cluster_id: cluster_id.into(),
             listener: Arc::new(Listener::plaintext(advertised)),
             data_folder,
-            authorizer: Authorizer,
+            authorizer,
             trace,
             randomness,
             notes: None,
@@ -132,9 +133,9 @@ impl Context {
         }
     }
 
-    /// The operations that a session may do on a resource, as responses show them.
-    pub(crate) fn operations(&self, session: &Session, resource: &Resource<'_>) -> i32 {
-        self.authorizer.operations(session, resource)
+    /// What the client of a session may do.
+    pub(crate) fn rights<'a>(&'a self, session: &'a Session) -> Rights<'a> {
+        Rights::new(&self.authorizer, self.shards.settings().access(), session)
     }
 
     /// The metrics since the start.

@@ -7,6 +7,7 @@ mod admission;
 mod clock;
 mod driven;
 mod housekeeping;
+mod live_access;
 mod live_settings;
 mod lock;
 mod machine;
@@ -20,6 +21,7 @@ mod tail;
 mod waiting;
 mod watch;
 
+pub(crate) use live_access::LiveAccess;
 pub(crate) use live_settings::{BatchRule, LiveSettings};
 
 /// The synchronisation primitives of the lock of the state machine.

@@ -175,6 +175,7 @@ impl Metrics {
             }
             LogRecord::Partitions(_) | LogRecord::Transactions(_) | LogRecord::Catalog(_) => {}
             LogRecord::Groups(_) | LogRecord::Offsets(_) | LogRecord::SnapshotReached(_) => {}
+            LogRecord::Acls(_) | LogRecord::Users(_) | LogRecord::Quotas(_) => {}
         }
     }
 

@@ -2,7 +2,7 @@
 //! itself.
 
 use ottla_wire::Text;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// The address that clients connect to (`advertised.listeners`).
@@ -39,23 +39,52 @@ impl Listener {
     }
 }
 
+/// The principal of clients that do not authenticate (S-50).
+const ANONYMOUS: &str = "User:ANONYMOUS";
+
 /// What the APIs know of the connection that a request came through.
 ///
 /// The connection owns it. Each request gets the session of the moment at which it began, and keeps it while it waits
-/// (S-02). The principal that security adds belongs here too.
+/// (S-02).
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     /// The listener that accepted the connection.
     pub(crate) listener: Arc<Listener>,
     /// The client's address.
     pub(crate) peer: SocketAddr,
+    /// The client's address, as ACLs compare it: an IPv4 address mapped into IPv6 is the IPv4 address (S-206).
+    host: IpAddr,
+    /// Who the client is: `User:name`.
+    principal: Text,
     /// The client id of the last request header; empty if the header has none.
     pub(crate) client_id: Text,
 }
 
 impl Session {
     pub(crate) fn new(listener: Arc<Listener>, peer: SocketAddr) -> Session {
-        Session { listener, peer, client_id: Text::from_static("") }
+        let host = peer.ip().to_canonical();
+        let principal = Text::from_static(ANONYMOUS);
+        Session { listener, peer, host, principal, client_id: Text::from_static("") }
+    }
+
+    /// Who the client is, as `Type:name`.
+    pub(crate) fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    /// The client's address as ACLs compare it.
+    pub(crate) fn host(&self) -> IpAddr {
+        self.host
+    }
+
+    /// The name of the listener that accepted the connection.
+    pub(crate) fn listener_name(&self) -> &str {
+        &self.listener.name
+    }
+
+    /// The client has proved who it is.
+    pub(crate) fn set_principal(&mut self, principal: &str) {
+        self.principal = Text::from(principal);
     }
 
     /// The address that this client connects to.

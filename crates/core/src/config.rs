@@ -6,6 +6,7 @@ mod consistency;
 mod ignored;
 mod key;
 mod lists;
+mod security;
 mod topic;
 mod topic_key;
 
@@ -13,6 +14,7 @@ pub use broker::{BROKER_KEYS, Settings, broker_keys};
 pub use check::{ConfigError, Kind};
 pub use ignored::IGNORED_BROKER_KEYS;
 pub use key::BrokerKey;
+pub use security::SECURITY_KEYS;
 pub use topic::{CompactionLimits, TopicCompression, TopicSettings};
 pub use topic_key::{TOPIC_KEYS, TopicKey};
 

@@ -1,11 +1,14 @@
 //! Everything that [`crate::Shard::step`] takes: time, durability, and the commands of each state machine.
 
+use crate::acls::{self, AclCommand};
 use crate::catalog::{self, CatalogCommand};
 use crate::effect::Ticket;
 use crate::groups::{self, GroupCommand};
 use crate::offsets::{self, OffsetCommand};
 use crate::partitions::{self, PartitionCommand};
+use crate::quotas::{self, QuotaCommand};
 use crate::transactions::{self, TransactionCommand};
+use crate::users::{self, UserCommand};
 use ottla_types::LogPosition;
 
 /// One event for [`crate::Shard::step`].
@@ -25,6 +28,12 @@ pub enum Input {
     Groups(GroupCommand),
     /// A command for the offsets of groups.
     Offsets(OffsetCommand),
+    /// A command for ACLs.
+    Acls(AclCommand),
+    /// A command for users.
+    Users(UserCommand),
+    /// A command for client quotas.
+    Quotas(QuotaCommand),
 }
 
 /// A command, and the type of the reply that every step with it leads to, at once or later.
@@ -79,5 +88,15 @@ commands! {
         offsets::CommitOffsets -> CommitOffsetsReply,
         offsets::StageOffsets -> StageOffsetsReply,
         offsets::DeleteOffsets -> DeleteOffsetsReply,
+    }
+    Acls(AclCommand) {
+        acls::CreateAcls -> CreateAclsReply,
+        acls::DeleteAcls -> DeleteAclsReply,
+    }
+    Users(UserCommand) {
+        users::AlterScram -> AlterScramReply,
+    }
+    Quotas(QuotaCommand) {
+        quotas::AlterQuotas -> AlterQuotasReply,
     }
 }

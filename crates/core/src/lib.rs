@@ -1,4 +1,5 @@
-//! The broker's decisions as state machines: catalog, partitions and producers, transactions, groups, offsets.
+//! The broker's decisions as state machines: catalog, partitions and producers, transactions, groups, offsets,
+//! ACLs, users, quotas.
 //! It must not know bytes on a wire or a disk, sockets, clocks, threads or Kafka's error codes.
 //!
 //! One [`Shard`] is a single writer. Its contract:
@@ -15,6 +16,7 @@
 //! The law, tested for every machine: applying the records again gives the same [`Shard::snapshot`].
 #![forbid(unsafe_code)]
 
+pub mod acls;
 pub mod catalog;
 pub mod compaction;
 pub mod config;
@@ -24,10 +26,12 @@ mod hash;
 mod input;
 pub mod offsets;
 pub mod partitions;
+pub mod quotas;
 mod reach;
 mod refusal;
 mod shard;
 pub mod transactions;
+pub mod users;
 
 pub use effect::{Effect, Effects, RecordPosition, Reply, Ticket, TicketId};
 pub use hash::offsets_partition;

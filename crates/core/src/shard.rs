@@ -2,6 +2,7 @@
 
 mod snapshot;
 
+use crate::acls::Acls;
 use crate::catalog::Catalog;
 use crate::compaction::{self, Compactable};
 use crate::config::Settings;
@@ -10,8 +11,10 @@ use crate::groups::Groups;
 use crate::input::Input;
 use crate::offsets::Offsets;
 use crate::partitions::{Partition, Partitions, Planner, RunBounds, RunEnds, RunsPlan, TailPlan};
+use crate::quotas::Quotas;
 use crate::reach::Reach;
 use crate::transactions::{MarkerContext, Transactions};
+use crate::users::Users;
 use crate::{offsets, partitions, transactions};
 use ottla_types::record::LogRecord;
 use ottla_types::{Millis, TopicPartition};
@@ -25,6 +28,9 @@ pub struct Shard {
     pub(crate) transactions: Transactions,
     pub(crate) groups: Groups,
     pub(crate) offsets: Offsets,
+    pub(crate) acls: Acls,
+    pub(crate) users: Users,
+    pub(crate) quotas: Quotas,
     pub(crate) reach: Reach,
     /// Wall time less the time that steps are given. Volatile.
     wall_offset: Millis,
@@ -41,6 +47,9 @@ impl Shard {
             transactions: Transactions::new(&settings),
             groups: Groups::new(&settings),
             offsets: Offsets::default(),
+            acls: Acls::default(),
+            users: Users::default(),
+            quotas: Quotas::default(),
             catalog: Catalog::new(settings),
             reach: Reach::ALL,
             wall_offset: Millis(0),
@@ -95,6 +104,9 @@ impl Shard {
                 let Shard { catalog, transactions, groups, .. } = self;
                 self.offsets.step(now, command, offsets::Others { catalog, transactions, groups, wall }, out);
             }
+            Input::Acls(command) => self.acls.step(command, out),
+            Input::Users(command) => self.users.step(command, out),
+            Input::Quotas(command) => self.quotas.step(command, out),
         }
     }
 
@@ -121,6 +133,9 @@ impl Shard {
                 self.groups.apply_offsets(record, &self.reach);
                 self.offsets.apply(at.position, record, &self.reach);
             }
+            LogRecord::Acls(record) => self.acls.apply(record),
+            LogRecord::Users(record) => self.users.apply(record),
+            LogRecord::Quotas(record) => self.quotas.apply(record),
             // It occurs as a row of a snapshot only.
             LogRecord::SnapshotReached(_) => {}
         }
@@ -170,6 +185,21 @@ impl Shard {
     /// The committed and staged offsets of groups.
     pub fn offsets(&self) -> &Offsets {
         &self.offsets
+    }
+
+    /// The ACLs.
+    pub fn acls(&self) -> &Acls {
+        &self.acls
+    }
+
+    /// The users that authenticate with SCRAM.
+    pub fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// The client quotas.
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     /// The cluster id, once the log has one.

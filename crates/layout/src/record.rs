@@ -2,6 +2,7 @@
 //!
 //! Tags and versions are frozen. To change a record, give it the next version and keep reading the old one.
 
+mod access;
 mod catalog;
 mod field;
 mod group;
@@ -18,7 +19,8 @@ pub(crate) use field::Reader;
 use crate::span::FieldValue;
 use field::Field;
 use ottla_types::record::{
-    CatalogRecord, GroupRecord, LogRecord, OffsetRecord, PartitionRecord, TransactionRecord,
+    AclRecord, CatalogRecord, GroupRecord, LogRecord, OffsetRecord, PartitionRecord, QuotaRecord,
+    TransactionRecord, UserRecord,
 };
 
 /// Every kind of record with its frozen tag, the version that is written, its frozen name, and its place in
@@ -60,6 +62,9 @@ kinds! {
     5 0 TopicConfigured = Catalog(CatalogRecord::TopicConfigured);
     6 0 BrokerConfigured = Catalog(CatalogRecord::BrokerConfigured);
     7 0 ProducerIdsReserved = Transactions(TransactionRecord::ProducerIdsReserved);
+    8 0 AclsChanged = Acls(AclRecord::AclsChanged);
+    9 0 ScramChanged = Users(UserRecord::ScramChanged);
+    10 0 QuotasChanged = Quotas(QuotaRecord::QuotasChanged);
     16 0 BatchAppended = Partitions(PartitionRecord::BatchAppended);
     17 0 MarkerAppended = Partitions(PartitionRecord::MarkerAppended);
     18 0 LogStartMoved = Partitions(PartitionRecord::LogStartMoved);

@@ -8,6 +8,7 @@ use ottla_layout::snapshot::{
     ChunkReader, ChunkStep, ChunkWriter, SNAPSHOT_FORMAT, SNAPSHOT_HEADER, SnapshotHeader,
 };
 use ottla_layout::{BLOCK, GROUP_HEADER, Geometry, GroupHeader, Identity, SegmentHeader, seal_group};
+use ottla_types::acl::{Acl, Operation, PatternType, Permission, ResourceType};
 use ottla_types::record::*;
 use ottla_types::{
     BatchSummary, LogPosition, Millis, Offset, ProducerEpoch, ProducerId, TimestampType, TopicId,
@@ -294,8 +295,39 @@ fn rows() -> Vec<LogRecord> {
     ]
 }
 
+fn access() -> Vec<LogRecord> {
+    let acl = Acl {
+        resource_type: ResourceType::Topic,
+        pattern_type: PatternType::Prefixed,
+        resource_name: "orders".to_owned(),
+        principal: "User:alice".to_owned(),
+        host: "10.0.0.0/8".to_owned(),
+        operation: Operation::Write,
+        permission: Permission::Allow,
+    };
+    let denied = Acl { permission: Permission::Deny, host: "*".to_owned(), ..acl.clone() };
+    let credential = ScramCredential {
+        user: "alice".to_owned(),
+        mechanism: ScramMechanism::Sha512,
+        salt: Bytes::from_static(&[1, 2, 3]),
+        iterations: 8192,
+        stored_key: Bytes::from_static(&[4; 8]),
+        server_key: Bytes::from_static(&[5; 8]),
+    };
+    let removed = vec![("bob".to_owned(), ScramMechanism::Sha256)];
+    vec![
+        AclsChanged { removed: vec![denied], added: vec![acl] }.into(),
+        ScramChanged { removed, stored: vec![credential] }.into(),
+        QuotasChanged {
+            entity: vec![("client-id".to_owned(), None), ("user".to_owned(), Some("alice".to_owned()))],
+            limits: vec![("producer_byte_rate".to_owned(), 1024.5f64.to_bits())],
+        }
+        .into(),
+    ]
+}
+
 fn records() -> Vec<LogRecord> {
-    [catalog(), partitions(), transactions(), groups(), offsets(), rows()].concat()
+    [catalog(), access(), partitions(), transactions(), groups(), offsets(), rows()].concat()
 }
 
 fn entry_of(sample: &LogRecord) -> Vec<u8> {

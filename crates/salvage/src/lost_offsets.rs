@@ -51,6 +51,9 @@ impl LostOffsets {
             | LogRecord::Catalog(_)
             | LogRecord::Transactions(_)
             | LogRecord::Groups(_)
+            | LogRecord::Acls(_)
+            | LogRecord::Users(_)
+            | LogRecord::Quotas(_)
             | LogRecord::SnapshotReached(_) => {}
         }
     }
@@ -121,6 +124,9 @@ impl LostOffsets {
                 | TransactionRecord::TransactionForgotten(_),
             )
             | LogRecord::Groups(_)
+            | LogRecord::Acls(_)
+            | LogRecord::Users(_)
+            | LogRecord::Quotas(_)
             | LogRecord::SnapshotReached(_) => {}
         }
     }

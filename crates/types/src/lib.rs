@@ -2,6 +2,7 @@
 //! decided, stored or sent.
 #![forbid(unsafe_code)]
 
+pub mod acl;
 mod batch;
 mod ids;
 pub mod record;

@@ -6,13 +6,17 @@
 //!
 //! Each state machine has its own enum of records, in a file of its own. [`LogRecord`] joins them.
 
+mod acl;
 mod catalog;
 mod group;
 mod offsets;
 mod partition;
+mod quota;
 mod snapshot;
 mod transaction;
+mod user;
 
+pub use acl::{AclRecord, AclsChanged};
 pub use catalog::{
     BrokerConfigured, CatalogRecord, ClusterCreated, PartitionsAdded, TopicConfigured, TopicCreated,
     TopicDeleted,
@@ -27,11 +31,13 @@ pub use partition::{
     MarkerAppended, PartitionRecord, PartitionRestored, PartsInstalled, PartsRestored, ProducerBatch,
     ProducerRestored, ProducerState, ProducersExpired, RunPart, StoredBatch,
 };
+pub use quota::{QuotaRecord, QuotasChanged};
 pub use snapshot::{SnapshotReached, SnapshotUnit};
 pub use transaction::{
     ProducerIdsReserved, TransactionEnded, TransactionExtended, TransactionForgotten, TransactionRecord,
     TransactionState, TransactionStatus, TransactionUpdated,
 };
+pub use user::{ScramChanged, ScramCredential, ScramMechanism, UserRecord};
 
 /// One durable effect, by the state machine that it belongs to.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +52,12 @@ pub enum LogRecord {
     Groups(GroupRecord),
     /// Of the offsets of a group.
     Offsets(OffsetRecord),
+    /// Of access control.
+    Acls(AclRecord),
+    /// Of users.
+    Users(UserRecord),
+    /// Of client quotas.
+    Quotas(QuotaRecord),
     /// Snapshot row: the last unit that the snapshot contained when its next piece was taken.
     SnapshotReached(SnapshotReached),
 }
@@ -111,5 +123,14 @@ records! {
         OffsetsDeleted(OffsetsDeleted),
         OffsetsRestored(OffsetsRestored),
         StagedRestored(StagedRestored),
+    }
+    Acls(AclRecord) {
+        AclsChanged(AclsChanged),
+    }
+    Users(UserRecord) {
+        ScramChanged(ScramChanged),
+    }
+    Quotas(QuotaRecord) {
+        QuotasChanged(QuotasChanged),
     }
 }

@@ -1,14 +1,17 @@
 //! AddPartitionsToTxn 0-5: adds partitions to a transaction (T-80 to T-87). Versions 4 and 5 are for brokers: several
 //! transactions, and verification without adding.
 
+use super::authorization::{CLUSTER_DENIED, TOPIC_DENIED, TRANSACTIONAL_ID_DENIED, TopicChecks, Verdict};
 use super::partition_lookup;
 use super::subject::{self, Partition, Reason, TransactionalId};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::Rejection;
 use ottla_core::catalog::is_internal;
 use ottla_core::transactions::AddPartitionsToTxn;
 use ottla_core::transactions::{TransactionCheck, TransactionClaim, TransactionError};
+use ottla_types::acl::Operation;
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
@@ -18,6 +21,56 @@ use ottla_wire::messages::add_partitions_to_txn_response::{
 };
 use ottla_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
 use ottla_wire::{ErrorCode, Text, Uuid};
+
+/// S-328, S-329: WRITE on the transactional id and on each topic; if one topic is denied, the others are not attempted.
+/// Versions 4 and 5 are for brokers and need CLUSTER_ACTION on the cluster.
+pub(crate) fn authorize(
+    request: &mut AddPartitionsToTxnRequest,
+    rights: &Rights<'_>,
+    version: i16,
+) -> Verdict<AddPartitionsToTxnResponse> {
+    if version >= 4 {
+        let allowed = rights.allows(Operation::ClusterAction, Resource::Cluster);
+        return Verdict::when(allowed, || AddPartitionsToTxnResponse {
+            error_code: CLUSTER_DENIED,
+            ..Default::default()
+        });
+    }
+    let id = Resource::TransactionalId(&request.v3_and_below_transactional_id);
+    let topics = &request.v3_and_below_topics;
+    if !rights.allows(Operation::Write, id) {
+        return Verdict::Refused(refused_topics(topics, |_| TRANSACTIONAL_ID_DENIED));
+    }
+    let mut checks = TopicChecks::new(rights, Operation::Write);
+    // Topics that the broker keeps for itself are refused like denied ones.
+    let mut denies = |name: &Text| is_internal(name) || !checks.allows(name);
+    let denied: Vec<&Text> = topics.iter().map(|topic| &topic.name).filter(|name| denies(name)).collect();
+    Verdict::when(denied.is_empty(), || {
+        refused_topics(topics, |name| {
+            if denied.contains(&name) { TOPIC_DENIED } else { ErrorCode::OPERATION_NOT_ATTEMPTED.0 }
+        })
+    })
+}
+
+fn refused_topics(
+    topics: &[AddPartitionsToTxnTopic],
+    code: impl Fn(&Text) -> i16,
+) -> AddPartitionsToTxnResponse {
+    let topic = |topic: &AddPartitionsToTxnTopic| {
+        let partition = |partition_index| AddPartitionsToTxnPartitionResult {
+            partition_index,
+            partition_error_code: code(&topic.name),
+            ..Default::default()
+        };
+        AddPartitionsToTxnTopicResult {
+            name: topic.name.clone(),
+            results_by_partition: topic.partitions.iter().map(partition).collect(),
+            ..Default::default()
+        }
+    };
+    let results_by_topic_v3_and_below = topics.iter().map(topic).collect();
+    AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

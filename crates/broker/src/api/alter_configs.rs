@@ -2,14 +2,19 @@
 //! The broker's id and the empty name, which is the cluster's default, change the same configuration.
 //! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
-use super::config_rows::{BROKER, TOPIC};
+use super::authorization::{Verdict, denied_text, take_denied};
+use super::config_rows::{self, BROKER, TOPIC};
 use super::{AnswerError, named_once, topic_error};
+use crate::authorizer::Rights;
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::catalog::{AlterConfigs, ConfigChange, ConfigOp, ConfigTarget, TopicError};
+use ottla_types::acl::Operation;
+use ottla_wire::messages::alter_configs_request::AlterConfigsResource;
 use ottla_wire::messages::{
     AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, alter_configs_response, incremental_alter_configs_response,
+    IncrementalAlterConfigsResponse, alter_configs_response, incremental_alter_configs_request,
+    incremental_alter_configs_response,
 };
 use ottla_wire::{ErrorCode, Text};
 
@@ -28,6 +33,57 @@ struct ResourceResult {
     resource_name: Text,
     error: ErrorCode,
     message: Option<Text>,
+}
+
+/// S-337: ALTER_CONFIGS on each topic or group, and on the cluster for the broker's configuration.
+pub(crate) fn authorize(
+    request: &mut AlterConfigsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<AlterConfigsResponse> {
+    let code =
+        |resource: &AlterConfigsResource| denied(rights, resource.resource_type, &resource.resource_name);
+    let refused = take_denied(&mut request.resources, |resource| code(resource).is_none());
+    let refused: Vec<_> = refused
+        .into_iter()
+        .map(|resource| alter_configs_response::AlterConfigsResourceResponse {
+            error_code: code(&resource).map_or(0, |code| code.0),
+            error_message: denied_text(),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name,
+            ..Default::default()
+        })
+        .collect();
+    Verdict::without(refused, |response: &mut AlterConfigsResponse, rows| response.responses.extend(rows))
+}
+
+/// The same for IncrementalAlterConfigs.
+pub(crate) fn authorize_incremental(
+    request: &mut IncrementalAlterConfigsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<IncrementalAlterConfigsResponse> {
+    let code = |resource: &incremental_alter_configs_request::AlterConfigsResource| {
+        denied(rights, resource.resource_type, &resource.resource_name)
+    };
+    let refused = take_denied(&mut request.resources, |resource| code(resource).is_none());
+    let refused: Vec<_> = refused
+        .into_iter()
+        .map(|resource| incremental_alter_configs_response::AlterConfigsResourceResponse {
+            error_code: code(&resource).map_or(0, |code| code.0),
+            error_message: denied_text(),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name,
+            ..Default::default()
+        })
+        .collect();
+    Verdict::without(refused, |response: &mut IncrementalAlterConfigsResponse, rows| {
+        response.responses.extend(rows);
+    })
+}
+
+fn denied(rights: &Rights<'_>, resource_type: i8, name: &str) -> Option<ErrorCode> {
+    config_rows::denied(rights, Operation::AlterConfigs, (resource_type, name))
 }
 
 pub(crate) async fn answer(

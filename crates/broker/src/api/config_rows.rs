@@ -1,7 +1,10 @@
 //! Configuration as clients see it: each key with its value, the source of the value, and its synonyms.
 
+use crate::authorizer::{Resource, Rights};
 use ottla_core::Shard;
 use ottla_core::config::{BrokerKey, Kind, Settings, TOPIC_KEYS, TopicKey, broker_keys};
+use ottla_types::acl::Operation;
+use ottla_wire::ErrorCode;
 use std::collections::BTreeMap;
 
 /// Resource types of configuration, as in KIP-133.
@@ -12,9 +15,22 @@ const BROKER_LOGGER: i8 = 8;
 const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
-/// Whether the configuration of this type needs a right on the cluster (S-336).
-pub(super) fn needs_cluster(resource_type: i8) -> bool {
-    matches!(resource_type, BROKER | BROKER_LOGGER | CLIENT_METRICS)
+/// The error code if the client may not do the operation on what the configuration belongs to (S-336, S-337).
+pub(super) fn denied(
+    rights: &Rights<'_>,
+    operation: Operation,
+    (resource_type, name): (i8, &str),
+) -> Option<ErrorCode> {
+    let (resource, code) = match resource_type {
+        TOPIC => (Resource::Topic(name), ErrorCode::TOPIC_AUTHORIZATION_FAILED),
+        GROUP => (Resource::Group(name), ErrorCode::GROUP_AUTHORIZATION_FAILED),
+        BROKER | BROKER_LOGGER | CLIENT_METRICS => {
+            (Resource::Cluster, ErrorCode::CLUSTER_AUTHORIZATION_FAILED)
+        }
+        // The API refuses the type.
+        _ => return None,
+    };
+    (!rights.allows(operation, resource)).then_some(code)
 }
 
 /// The source of a value, by Kafka's numbers.

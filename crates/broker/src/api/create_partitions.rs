@@ -1,15 +1,39 @@
 //! CreatePartitions 0-3: raises the number of partitions of topics, or only validates it.
 //! Left out: throttling (KIP-599) and the time limit.
 
+use super::authorization::{TOPIC_DENIED, Verdict, denied_text, take_denied};
 use super::{AnswerError, named_once, topic_error};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::host::HostGone;
 use crate::session::Session;
 use ottla_core::catalog::{CreatePartitions, TopicError};
+use ottla_types::acl::Operation;
 use ottla_wire::Text;
 use ottla_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use ottla_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use ottla_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
+
+/// S-341: ALTER on each topic. A topic that is named twice is refused for that.
+pub(crate) fn authorize(
+    request: &mut CreatePartitionsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<CreatePartitionsResponse> {
+    let names: Vec<Text> = request.topics.iter().map(|topic| topic.name.clone()).collect();
+    let denied = take_denied(&mut request.topics, |topic| {
+        let twice = names.iter().filter(|name| **name == topic.name).count() > 1;
+        twice || rights.allows(Operation::Alter, Resource::Topic(&topic.name))
+    });
+    Verdict::without(denied, |response: &mut CreatePartitionsResponse, denied| {
+        response.results.extend(denied.into_iter().map(|topic| CreatePartitionsTopicResult {
+            name: topic.name,
+            error_code: TOPIC_DENIED,
+            error_message: denied_text(),
+            ..Default::default()
+        }));
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -2,12 +2,31 @@
 //! Left out: nothing.
 
 use super::AnswerError;
+use super::authorization::{GROUP_DENIED, Verdict, take_denied};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::groups::{DeleteGroupError, DeleteGroups};
+use ottla_types::acl::Operation;
 use ottla_wire::messages::delete_groups_response::DeletableGroupResult;
 use ottla_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 use ottla_wire::{ErrorCode, Text};
+
+/// S-343: DELETE on each group.
+pub(crate) fn authorize(
+    request: &mut DeleteGroupsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DeleteGroupsResponse> {
+    let denied = take_denied(&mut request.groups_names, |group| {
+        rights.allows(Operation::Delete, Resource::Group(group))
+    });
+    Verdict::without(denied, |response: &mut DeleteGroupsResponse, denied| {
+        let row =
+            |group_id| DeletableGroupResult { group_id, error_code: GROUP_DENIED, ..Default::default() };
+        response.results.extend(denied.into_iter().map(row));
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

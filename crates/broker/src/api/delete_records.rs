@@ -1,13 +1,41 @@
 //! DeleteRecords 0-2: moves the log start offset of partitions.
 
+use super::authorization::{TOPIC_DENIED, TopicChecks, Verdict, take_denied};
 use super::partition_lookup;
+use crate::authorizer::Rights;
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::partitions::{DeleteRecords, DeleteRecordsError};
 use ottla_types::Offset;
+use ottla_types::acl::Operation;
+use ottla_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use ottla_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use ottla_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use ottla_wire::{ErrorCode, Text};
+
+/// S-324: DELETE on each topic.
+pub(crate) fn authorize(
+    request: &mut DeleteRecordsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DeleteRecordsResponse> {
+    let mut checks = TopicChecks::new(rights, Operation::Delete);
+    let denied = take_denied(&mut request.topics, |topic| checks.allows(&topic.name));
+    Verdict::without(denied, |response: &mut DeleteRecordsResponse, denied| {
+        response.topics.extend(denied.into_iter().map(denied_topic));
+    })
+}
+
+fn denied_topic(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult {
+    let partition = |asked: &DeleteRecordsPartition| DeleteRecordsPartitionResult {
+        partition_index: asked.partition_index,
+        low_watermark: -1,
+        error_code: TOPIC_DENIED,
+        ..Default::default()
+    };
+    let partitions = topic.partitions.iter().map(partition).collect();
+    DeleteRecordsTopicResult { name: topic.name, partitions, ..Default::default() }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

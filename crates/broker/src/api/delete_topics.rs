@@ -1,15 +1,70 @@
 //! DeleteTopics 1-6: deletes topics by name, or by id from version 6 on.
 //! Left out: the time limit. A topic is deleted when the response is sent.
 
+use super::authorization::{TOPIC_DENIED, Verdict, denied_text, topic_name};
 use super::{AnswerError, named_once, topic_error};
+use crate::authorizer::{Resource, Rights};
 use crate::context::{Context, to_topic_id, to_uuid};
 use crate::session::Session;
 use ottla_core::Shard;
 use ottla_core::catalog::{DeleteTopics, TopicError, TopicRef};
+use ottla_types::acl::Operation;
 use ottla_wire::Text;
 use ottla_wire::messages::delete_topics_request::DeleteTopicState;
 use ottla_wire::messages::delete_topics_response::DeletableTopicResult;
 use ottla_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
+
+/// S-322, S-323: DELETE on the cluster, or DESCRIBE and DELETE on each topic. The name of a topic that the request names
+/// by its id is shown to a client that may describe it.
+pub(crate) fn authorize(
+    request: &mut DeleteTopicsRequest,
+    rights: &Rights<'_>,
+    version: i16,
+) -> Verdict<DeleteTopicsResponse> {
+    if rights.probes(Operation::Delete, Resource::Cluster) {
+        return Verdict::Allowed;
+    }
+    let all =
+        if version >= 6 { std::mem::take(&mut request.topics) } else { by_name(std::mem::take(request)) };
+    let key = |topic: &DeleteTopicState| (topic.name.clone(), topic.topic_id);
+    let keys: Vec<_> = all.iter().map(key).collect();
+    let (mut allowed, mut denied) = (Vec::new(), Vec::new());
+    for topic in all {
+        // A topic that is named twice, or not in a legal way, is refused for that.
+        let twice = keys.iter().filter(|other| **other == key(&topic)).count() > 1;
+        match denied_row(rights, &topic) {
+            Some(row) if !twice && reference(&topic).is_ok() => denied.push(row),
+            _ => allowed.push(topic),
+        }
+    }
+    if version >= 6 {
+        request.topics = allowed;
+    } else {
+        request.topic_names = allowed.into_iter().filter_map(|topic| topic.name).collect();
+    }
+    Verdict::without(denied, |response: &mut DeleteTopicsResponse, denied| response.responses.extend(denied))
+}
+
+/// The result of a topic that the client may not delete.
+fn denied_row(rights: &Rights<'_>, topic: &DeleteTopicState) -> Option<DeletableTopicResult> {
+    let by_id = topic.name.is_none().then(|| topic_name(rights, topic.topic_id));
+    let name = match by_id {
+        None => topic.name.clone()?,
+        Some(known) => Text::from(&*known?),
+    };
+    let may = |operation| rights.allows(operation, Resource::Topic(&name));
+    let describes = may(Operation::Describe);
+    if describes && may(Operation::Delete) {
+        return None;
+    }
+    Some(DeletableTopicResult {
+        name: Some(name).filter(|_| describes || topic.name.is_some()),
+        topic_id: topic.topic_id,
+        error_code: TOPIC_DENIED,
+        error_message: denied_text(),
+        ..Default::default()
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

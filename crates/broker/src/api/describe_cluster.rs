@@ -4,6 +4,7 @@
 use crate::authorizer::Resource;
 use crate::context::Context;
 use crate::session::Session;
+use ottla_types::acl::Operation;
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use ottla_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
@@ -45,9 +46,18 @@ fn cluster(ctx: &Context, session: &Session, request: &DescribeClusterRequest) -
         ..Default::default()
     };
     if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = ctx.operations(session, &Resource::Cluster);
+        response.cluster_authorized_operations = visible_operations(ctx, session);
     }
     response
+}
+
+/// S-354: the operations that the client may do on the cluster; none if it may not describe it.
+pub(super) fn visible_operations(ctx: &Context, session: &Session) -> i32 {
+    let rights = ctx.rights(session);
+    if !rights.probes(Operation::Describe, Resource::Cluster) {
+        return 0;
+    }
+    rights.operations(Resource::Cluster)
 }
 
 fn refused(error: ErrorCode, why: String) -> DescribeClusterResponse {

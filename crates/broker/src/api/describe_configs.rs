@@ -2,11 +2,14 @@
 //! while the broker runs is shown under the broker's id and, as the cluster's default, under an empty name. Left out:
 //! loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
-use super::config_rows::{BROKER, Layers, Row, Source, Synonym, TOPIC};
+use super::authorization::{Verdict, denied_text};
+use super::config_rows::{self, BROKER, Layers, Row, Source, Synonym, TOPIC};
 use super::{AnswerError, topic_error};
+use crate::authorizer::Rights;
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::config::Kind;
+use ottla_types::acl::Operation;
 use ottla_wire::messages::describe_configs_request::DescribeConfigsResource;
 use ottla_wire::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -23,6 +26,28 @@ type Own = BTreeMap<String, BTreeMap<String, String>>;
 struct Detail {
     synonyms: bool,
     documentation: bool,
+}
+
+/// S-336: DESCRIBE_CONFIGS on each topic or group, and on the cluster for the broker's configuration.
+pub(crate) fn authorize(
+    request: &mut DescribeConfigsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DescribeConfigsResponse> {
+    let mut denied = Vec::new();
+    request.resources.retain(|resource| {
+        let named = (resource.resource_type, &*resource.resource_name);
+        let code = config_rows::denied(rights, Operation::DescribeConfigs, named);
+        denied.extend(code.map(|code| DescribeConfigsResult {
+            error_code: code.0,
+            error_message: denied_text(),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name.clone(),
+            ..Default::default()
+        }));
+        code.is_none()
+    });
+    Verdict::without(denied, |response: &mut DescribeConfigsResponse, denied| response.results.extend(denied))
 }
 
 pub(crate) async fn answer(
@@ -70,8 +95,10 @@ fn rows(
         },
         BROKER if name.is_empty() => Ok(layers.cluster_default()),
         BROKER if name.parse() == Ok(ctx.node_id) => {
+            let mut fixed = fixed_rows(ctx);
             let mut rows = layers.broker();
-            rows.append(&mut fixed_rows(ctx));
+            rows.retain(|row| fixed.iter().all(|fixed| fixed.name != row.name));
+            rows.append(&mut fixed);
             Ok(rows)
         }
         BROKER => {
@@ -118,15 +145,19 @@ fn found(resource: DescribeConfigsResource, rows: Vec<Row>, detail: Detail) -> D
 fn config(row: Row, detail: Detail) -> DescribeConfigsResourceResult {
     let source = row.source();
     let synonyms = row.synonyms.into_iter().filter(|_| detail.synonyms);
+    // passwords are never shown.
+    let is_sensitive = row.kind == Kind::Password;
+    let shown = |value: String| (!is_sensitive).then(|| Text::from(value));
     DescribeConfigsResourceResult {
         name: Text::from_static(row.name),
-        value: row.value.map(Text::from),
+        value: row.value.and_then(shown),
         read_only: row.read_only,
+        is_sensitive,
         config_source: source as i8,
         synonyms: synonyms
             .map(|synonym| DescribeConfigsSynonym {
                 name: Text::from_static(synonym.name),
-                value: Some(synonym.value.into()),
+                value: shown(synonym.value),
                 source: synonym.source as i8,
                 ..Default::default()
             })

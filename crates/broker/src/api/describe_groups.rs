@@ -1,14 +1,30 @@
 //! DescribeGroups 0-6: groups with their members. A group that does not exist is Dead, and from version 6 on an error
 //! too. Left out: nothing.
 
-use crate::authorizer::Resource;
+use super::authorization::{GROUP_DENIED, Verdict, take_denied};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::host::HostGone;
 use crate::session::Session;
 use ottla_core::groups::{GroupView, MemberView};
+use ottla_types::acl::Operation;
 use ottla_wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use ottla_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 use ottla_wire::{ErrorCode, Text};
+
+/// S-318: DESCRIBE on each group.
+pub(crate) fn authorize(
+    request: &mut DescribeGroupsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DescribeGroupsResponse> {
+    let denied =
+        take_denied(&mut request.groups, |group| rights.allows(Operation::Describe, Resource::Group(group)));
+    Verdict::without(denied, |response: &mut DescribeGroupsResponse, denied| {
+        let row = |group_id| DescribedGroup { group_id, error_code: GROUP_DENIED, ..Default::default() };
+        response.groups.extend(denied.into_iter().map(row));
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,
@@ -25,7 +41,7 @@ pub(crate) async fn answer(
         groups.into_iter().map(see).collect::<Vec<_>>()
     });
     let shows_operations = request.include_authorized_operations;
-    let operations = |group_id: &Text| ctx.operations(session, &Resource::Group(group_id));
+    let operations = |group_id: &Text| ctx.rights(session).operations(Resource::Group(group_id));
     let groups = look.await?.into_iter().map(|(group_id, found)| match found {
         Some(group) => {
             let operations = shows_operations.then(|| operations(&group_id));

@@ -1,11 +1,14 @@
 //! DescribeLogDirs 1-5: the data folder, and the bytes of each partition's records in it.
 //! Left out: total and usable bytes of the volume (-1), cordoned folders.
 
+use super::authorization::{CLUSTER_DENIED, Verdict};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::host::HostGone;
 use crate::session::Session;
 use ottla_core::Shard;
 use ottla_types::TopicPartition;
+use ottla_types::acl::Operation;
 use ottla_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
 use ottla_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
@@ -15,6 +18,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes by topic name and partition.
 type Sizes = BTreeMap<String, BTreeMap<i32, u64>>;
+
+/// S-339: DESCRIBE on the cluster. Versions before 3 have no field for the error.
+pub(crate) fn authorize(
+    _request: &mut DescribeLogDirsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DescribeLogDirsResponse> {
+    Verdict::when(rights.allows(Operation::Describe, Resource::Cluster), || DescribeLogDirsResponse {
+        error_code: CLUSTER_DENIED,
+        ..Default::default()
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

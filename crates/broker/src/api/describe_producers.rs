@@ -1,14 +1,43 @@
 //! DescribeProducers 0: the state of the producers of partitions (T-230).
 
+use super::authorization::{TOPIC_DENIED, TopicChecks, Verdict, take_denied};
+use crate::authorizer::Rights;
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::Shard;
 use ottla_core::catalog::check_name;
+use ottla_types::acl::Operation;
 use ottla_types::record::ProducerState as CoreProducer;
 use ottla_wire::messages::describe_producers_request::TopicRequest;
 use ottla_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use ottla_wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
 use ottla_wire::{ErrorCode, Text};
+
+/// S-355: READ on each topic. A name that is not legal is refused for that.
+pub(crate) fn authorize(
+    request: &mut DescribeProducersRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DescribeProducersResponse> {
+    let mut checks = TopicChecks::new(rights, Operation::Read);
+    let denied = take_denied(&mut request.topics, |topic| {
+        check_name(&topic.name).is_err() || checks.allows(&topic.name)
+    });
+    Verdict::without(denied, |response: &mut DescribeProducersResponse, denied| {
+        response.topics.extend(denied.into_iter().map(denied_topic));
+    })
+}
+
+fn denied_topic(topic: TopicRequest) -> TopicResponse {
+    let partition = |partition_index| PartitionResponse {
+        partition_index,
+        error_code: TOPIC_DENIED,
+        error_message: Some(Text::from_static(ErrorCode::TOPIC_AUTHORIZATION_FAILED.meaning())),
+        ..Default::default()
+    };
+    let partitions = topic.partition_indexes.iter().map(partition).collect();
+    TopicResponse { name: topic.name, partitions, ..Default::default() }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

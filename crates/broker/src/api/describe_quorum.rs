@@ -1,9 +1,12 @@
 //! DescribeQuorum 0-2: tools check the health of the cluster with it. There is no metadata quorum: the broker is shown
 //! as its only voter and leader, with offsets of 0.
 
+use super::authorization::{CLUSTER_DENIED, Verdict};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::host::HostGone;
 use crate::session::Session;
+use ottla_types::acl::Operation;
 use ottla_wire::messages::describe_quorum_response::{
     Listener, Node, PartitionData, ReplicaState, TopicData,
 };
@@ -12,6 +15,19 @@ use ottla_wire::{ErrorCode, Text};
 
 /// The topic that represents the quorum. Its only partition is 0.
 const QUORUM: &str = "__cluster_metadata";
+
+/// S-352: DESCRIBE on the cluster.
+pub(crate) fn authorize(
+    _request: &mut DescribeQuorumRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DescribeQuorumResponse> {
+    Verdict::when(rights.allows(Operation::Describe, Resource::Cluster), || DescribeQuorumResponse {
+        error_code: CLUSTER_DENIED,
+        error_message: Some(Text::from_static(ErrorCode::CLUSTER_AUTHORIZATION_FAILED.meaning())),
+        ..Default::default()
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -1,13 +1,15 @@
 //! DescribeTopicPartitions 0 (KIP-966): topics by name with their partitions, in pages.
 
+use super::authorization::{Verdict, take_denied};
 use super::{AnswerError, topic_error};
-use crate::authorizer::Resource;
+use crate::authorizer::{Resource, Rights};
 use crate::context::{Context, to_uuid};
 use crate::session::Session;
 use ottla_core::catalog::LEADER_EPOCH;
 use ottla_core::catalog::{Catalog, TopicError};
 use ottla_types::TopicId;
-use ottla_wire::messages::describe_topic_partitions_request::DescribeTopicPartitionsRequest;
+use ottla_types::acl::Operation;
+use ottla_wire::messages::describe_topic_partitions_request::{DescribeTopicPartitionsRequest, TopicRequest};
 use ottla_wire::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
@@ -31,6 +33,32 @@ struct Page {
     next: Option<(String, i32)>,
 }
 
+/// S-362: DESCRIBE on each topic that the request names. Of all topics the answer shows those that the client may
+/// describe.
+pub(crate) fn authorize(
+    request: &mut DescribeTopicPartitionsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DescribeTopicPartitionsResponse> {
+    let all = request.topics.is_empty();
+    let denied = take_denied(&mut request.topics, |topic| {
+        rights.allows(Operation::Describe, Resource::Topic(&topic.name))
+    });
+    let row = |topic: TopicRequest| DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::TOPIC_AUTHORIZATION_FAILED.0,
+        name: Some(topic.name),
+        ..Default::default()
+    };
+    if request.topics.is_empty() && !all {
+        // An empty list would mean all topics.
+        let topics = denied.into_iter().map(row).collect();
+        return Verdict::Refused(DescribeTopicPartitionsResponse { topics, ..Default::default() });
+    }
+    Verdict::without(denied, move |response: &mut DescribeTopicPartitionsResponse, denied| {
+        response.topics.extend(denied.into_iter().map(row));
+    })
+}
+
 pub(crate) async fn answer(
     ctx: &Context,
     session: &Session,
@@ -45,6 +73,7 @@ pub(crate) async fn answer(
         return Ok(refused(&request));
     }
     let limit = request.response_partition_limit.clamp(1, MAX_PARTITIONS);
+    let names = if names.is_empty() { visible_names(ctx, session).await? } else { names };
     let page = ctx.shards.catalog().read(move |shard, _| page(shard.catalog(), names, from, limit)).await?;
     let next_cursor = page.next.map(|(name, partition_index)| Cursor {
         topic_name: name.into(),
@@ -55,13 +84,19 @@ pub(crate) async fn answer(
     Ok(DescribeTopicPartitionsResponse { topics, next_cursor, ..Default::default() })
 }
 
-/// A page of the named topics, or of all topics, in the order of their names.
+/// The names of all topics that the client may describe.
+async fn visible_names(ctx: &Context, session: &Session) -> Result<BTreeSet<String>, AnswerError> {
+    let look = ctx.shards.catalog().read(|shard, _| {
+        shard.catalog().topics_by_name().map(|topic| topic.name.clone()).collect::<BTreeSet<String>>()
+    });
+    let mut names = look.await?;
+    let rights = ctx.rights(session);
+    names.retain(|name| rights.probes(Operation::Describe, Resource::Topic(name)));
+    Ok(names)
+}
+
+/// A page of these topics, in the order of their names.
 fn page(catalog: &Catalog, names: BTreeSet<String>, from: Option<(String, i32)>, mut left: i32) -> Page {
-    let names: Vec<String> = if names.is_empty() {
-        catalog.topics_by_name().map(|topic| topic.name.clone()).collect()
-    } else {
-        names.into_iter().collect()
-    };
     let (first, skip) = from.unwrap_or_default();
     let mut entries = Vec::new();
     for name in names.into_iter().filter(|name| *name >= first) {
@@ -101,7 +136,7 @@ fn topic(ctx: &Context, session: &Session, entry: Entry) -> DescribeTopicPartiti
         Entry::Topic { name, .. } | Entry::Missing(_, name) => name,
     };
     let mut topic = DescribeTopicPartitionsResponseTopic {
-        topic_authorized_operations: ctx.operations(session, &Resource::Topic(name)),
+        topic_authorized_operations: ctx.rights(session).operations(Resource::Topic(name)),
         ..Default::default()
     };
     match entry {

@@ -1,19 +1,41 @@
 //! DescribeTransactions 0: the state of transactional ids (T-231).
 
+use super::authorization::{TRANSACTIONAL_ID_DENIED, Verdict, take_denied};
 use super::partition_lookup::OFFSETS_TOPIC;
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::Shard;
 use ottla_core::transactions::Transaction;
+use ottla_types::acl::Operation;
 use ottla_types::record::TransactionStatus;
 use ottla_wire::messages::describe_transactions_response::{TopicData, TransactionState};
 use ottla_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsResponse};
 use ottla_wire::{ErrorCode, Text};
 use std::collections::BTreeMap;
 
+/// S-356: DESCRIBE on each transactional id. Topics that the client may not describe are not shown.
+pub(crate) fn authorize(
+    request: &mut DescribeTransactionsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<DescribeTransactionsResponse> {
+    let denied = take_denied(&mut request.transactional_ids, |id| {
+        rights.allows(Operation::Describe, Resource::TransactionalId(id))
+    });
+    Verdict::without(denied, |response: &mut DescribeTransactionsResponse, denied| {
+        let row = |transactional_id| TransactionState {
+            transactional_id,
+            error_code: TRANSACTIONAL_ID_DENIED,
+            ..Default::default()
+        };
+        response.transaction_states.extend(denied.into_iter().map(row));
+    })
+}
+
 pub(crate) async fn answer(
     ctx: &Context,
-    _session: &Session,
+    session: &Session,
     request: DescribeTransactionsRequest,
     _version: i16,
 ) -> Result<DescribeTransactionsResponse, super::AnswerError> {
@@ -21,7 +43,12 @@ pub(crate) async fn answer(
         .shards
         .transactions()
         .read(move |shard, _| request.transactional_ids.into_iter().map(|id| describe(shard, id)).collect());
-    Ok(DescribeTransactionsResponse { transaction_states: look.await?, ..Default::default() })
+    let mut transaction_states: Vec<TransactionState> = look.await?;
+    let rights = ctx.rights(session);
+    for state in &mut transaction_states {
+        state.topics.retain(|topic| rights.probes(Operation::Describe, Resource::Topic(&topic.topic)));
+    }
+    Ok(DescribeTransactionsResponse { transaction_states, ..Default::default() })
 }
 
 fn describe(shard: &Shard, transactional_id: Text) -> TransactionState {

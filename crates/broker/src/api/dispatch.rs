@@ -1,10 +1,9 @@
 //! Serves requests by the dispatch table: reads the header, finds the row, decodes the request, checks the
 //! authorization, answers, counts, and charges the response budget.
 
-use super::authorization::{self, Denied};
+use super::authorization::{self, Authorization, Verdict};
 use super::{APIS, Api, MuteUse, Order, Outcome, Repeat, api_versions};
 use crate::ApiMetrics;
-use crate::authorizer::{Operation, Resource};
 use crate::context::Context;
 use crate::net::{BeginError, ConnectionEvent, ConnectionInfo, Reply, ReplyFuture, RequestHandler};
 use crate::session::Session;
@@ -85,11 +84,15 @@ fn begin<A: Api>(call: Call, mut body: Reader) -> Result<ReplyFuture, DecodeErro
     Ok(Box::pin(serve(request, call)))
 }
 
-async fn serve<A: Api>(request: A, call: Call) -> Reply {
+async fn serve<A: Api>(mut request: A, call: Call) -> Reply {
     let Call { begun, ctx, session, version, correlation_id } = call;
-    let outcome = match authorize(&ctx, &session, &request, version) {
-        Ok(()) => request.answer(&ctx, &session, version).await,
-        Err(denied) => Outcome::Close(denied.to_string()),
+    let outcome = match authorize(&ctx, &session, &mut request, version) {
+        Verdict::Allowed => request.answer(&ctx, &session, version).await,
+        Verdict::Refused(response) => Outcome::Send(response),
+        Verdict::Partly(completion) => {
+            authorization::complete(request.answer(&ctx, &session, version).await, completion)
+        }
+        Verdict::Closed(why) => Outcome::Close(why.to_owned()),
     };
     let (outcome, mute) = outcome.split_mute(A::MUTE);
     let metrics = ctx.metrics().api(A::KEY);
@@ -100,12 +103,16 @@ async fn serve<A: Api>(request: A, call: Call) -> Reply {
     if mute.is_zero() { reply } else { Reply::Muted(Box::new(reply), mute) }
 }
 
-/// Makes the checks of the API's row. None fails yet; an authorizer that denies also needs the error response of each
-/// API.
-fn authorize<A: Api>(ctx: &Context, session: &Session, request: &A, version: i16) -> Result<(), Denied> {
-    let mut allows =
-        |operation: Operation, resource: &Resource<'_>| ctx.authorizer.allows(session, operation, resource);
-    authorization::first_denied(A::AUTHORIZATION, request, version, &mut allows).map_or(Ok(()), Err)
+/// Takes out of a request what the client may not do, by the API's row.
+fn authorize<A: Api>(
+    ctx: &Context,
+    session: &Session,
+    request: &mut A,
+    version: i16,
+) -> Verdict<A::Response> {
+    let Authorization::Checked(check) = A::AUTHORIZATION else { return Verdict::Allowed };
+    let rights = ctx.rights(session);
+    if rights.is_unlimited() { Verdict::Allowed } else { check(request, &rights, version) }
 }
 
 impl<T> Outcome<T> {

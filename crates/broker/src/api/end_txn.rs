@@ -1,13 +1,29 @@
 //! EndTxn 0-5: commits or aborts a transaction (T-100 to T-109). Version 5 raises the epoch (transaction version 2).
 
+use super::authorization::{TRANSACTIONAL_ID_DENIED, Verdict};
 use super::subject::TransactionalId;
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::transactions::EndError;
 use ottla_core::transactions::EndTxn;
+use ottla_types::acl::Operation;
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{EndTxnRequest, EndTxnResponse};
+
+/// S-331: WRITE on the transactional id.
+pub(crate) fn authorize(
+    request: &mut EndTxnRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<EndTxnResponse> {
+    let id = Resource::TransactionalId(&request.transactional_id);
+    Verdict::when(rights.allows(Operation::Write, id), || EndTxnResponse {
+        error_code: TRANSACTIONAL_ID_DENIED,
+        ..Default::default()
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -1,8 +1,11 @@
 //! FindCoordinator 0-6: this broker coordinates every group and every transactional id.
 //! Left out: coordinators of share groups (key type 2), which are answered INVALID_REQUEST.
 
+use super::authorization::{Verdict, take_denied};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
+use ottla_types::acl::Operation;
 use ottla_wire::messages::find_coordinator_response::Coordinator;
 use ottla_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use ottla_wire::{ErrorCode, Text};
@@ -13,6 +16,40 @@ pub(super) const TRANSACTION: i8 = 1;
 pub(super) const SHARE: i8 = 2;
 /// The error message where there is no error.
 const NONE: Text = Text::from_static("NONE");
+
+/// S-314 to S-316: DESCRIBE on each group or transactional id; for share groups CLUSTER_ACTION on the cluster.
+pub(crate) fn authorize(
+    request: &mut FindCoordinatorRequest,
+    rights: &Rights<'_>,
+    version: i16,
+) -> Verdict<FindCoordinatorResponse> {
+    let key_type = request.key_type;
+    let (code, allows): (ErrorCode, &dyn Fn(&Text) -> bool) = match key_type {
+        GROUP => (ErrorCode::GROUP_AUTHORIZATION_FAILED, &|key| {
+            rights.allows(Operation::Describe, Resource::Group(key))
+        }),
+        TRANSACTION => (ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, &|key| {
+            rights.allows(Operation::Describe, Resource::TransactionalId(key))
+        }),
+        SHARE => (ErrorCode::CLUSTER_AUTHORIZATION_FAILED, &|_| {
+            rights.allows(Operation::ClusterAction, Resource::Cluster)
+        }),
+        _ => return Verdict::Allowed,
+    };
+    if version < 4 {
+        let allowed = allows(&request.key);
+        return Verdict::when(allowed, || one(denied(request.key.clone(), code)));
+    }
+    let keys = take_denied(&mut request.coordinator_keys, allows);
+    Verdict::without(keys, move |response: &mut FindCoordinatorResponse, keys| {
+        response.coordinators.extend(keys.into_iter().map(|key| denied(key, code)));
+    })
+}
+
+fn denied(key: Text, code: ErrorCode) -> Coordinator {
+    let error_message = Some(Text::from_static(code.meaning()));
+    Coordinator { key, node_id: -1, port: -1, error_code: code.0, error_message, ..Default::default() }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -2,13 +2,26 @@
 //! Left out: nothing.
 
 use super::AnswerError;
+use super::authorization::{GROUP_DENIED, Verdict};
 use super::group_member::member_ref;
 use super::subject::Member;
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::groups::{Heartbeat, HeartbeatError};
+use ottla_types::acl::Operation;
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{HeartbeatRequest, HeartbeatResponse};
+
+/// S-317: READ on the group.
+pub(crate) fn authorize(
+    request: &mut HeartbeatRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<HeartbeatResponse> {
+    let allowed = rights.allows(Operation::Read, Resource::Group(&request.group_id));
+    Verdict::when(allowed, || HeartbeatResponse { error_code: GROUP_DENIED, ..Default::default() })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -1,14 +1,37 @@
 //! InitProducerId 0-5: gives a producer its id and epoch (T-20 to T-39).
 //! Left out: two-phase commit (version 6 is not stable in Kafka either).
 
+use super::authorization::Verdict;
 use super::subject::{Reason, TransactionalId};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::transactions::InitError;
 use ottla_core::transactions::InitProducerId;
+use ottla_types::acl::Operation;
 use ottla_types::{Millis, ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
 use ottla_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
+
+/// S-325, S-326: WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE on any topic.
+pub(crate) fn authorize(
+    request: &mut InitProducerIdRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<InitProducerIdResponse> {
+    let (allowed, code) = match &request.transactional_id {
+        Some(id) => (
+            rights.allows(Operation::Write, Resource::TransactionalId(id)),
+            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        None => (
+            rights.allows_on_any_topic(Operation::Write)
+                || rights.allows(Operation::IdempotentWrite, Resource::Cluster),
+            ErrorCode::CLUSTER_AUTHORIZATION_FAILED,
+        ),
+    };
+    Verdict::when(allowed, || refused(code))
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

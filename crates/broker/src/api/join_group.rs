@@ -2,15 +2,32 @@
 //! Left out: nothing.
 
 use super::AnswerError;
+use super::authorization::{GROUP_DENIED, Verdict};
 use super::group_member::{kept, new_member_id};
 use super::subject::Member;
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::groups::{JoinError, JoinGroup, JoinRefusal, Membership};
 use ottla_types::Millis;
+use ottla_types::acl::Operation;
 use ottla_wire::messages::join_group_response::JoinGroupResponseMember;
 use ottla_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 use ottla_wire::{ErrorCode, Text};
+
+/// S-317: READ on the group.
+pub(crate) fn authorize(
+    request: &mut JoinGroupRequest,
+    rights: &Rights<'_>,
+    version: i16,
+) -> Verdict<JoinGroupResponse> {
+    let allowed = rights.allows(Operation::Read, Resource::Group(&request.group_id));
+    Verdict::when(allowed, || JoinGroupResponse {
+        error_code: GROUP_DENIED,
+        protocol_name: protocol_name(None, version),
+        ..Default::default()
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -2,15 +2,28 @@
 //! instance id. Left out: the reason (version 5) is not kept.
 
 use super::AnswerError;
+use super::authorization::Verdict;
 use super::group_member::member_code;
 use super::subject::{Member, Reason};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::groups::{LeaveError, LeaveGroup, LeavingMember, MemberError};
+use ottla_types::acl::Operation;
 use ottla_wire::messages::leave_group_request::MemberIdentity;
 use ottla_wire::messages::leave_group_response::MemberResponse;
 use ottla_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
 use ottla_wire::{ErrorCode, Text};
+
+/// S-317: READ on the group.
+pub(crate) fn authorize(
+    request: &mut LeaveGroupRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<LeaveGroupResponse> {
+    let allowed = rights.allows(Operation::Read, Resource::Group(&request.group_id));
+    Verdict::when(allowed, || top_level(ErrorCode::GROUP_AUTHORIZATION_FAILED))
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

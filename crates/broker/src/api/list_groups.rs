@@ -1,10 +1,12 @@
 //! ListGroups 0-5: all groups, or those in certain states and of certain types.
 //! Left out: types other than "classic", of which there are no groups here.
 
+use crate::authorizer::Resource;
 use crate::context::Context;
 use crate::host::HostGone;
 use crate::session::Session;
 use ottla_core::groups::GroupListing;
+use ottla_types::acl::Operation;
 use ottla_wire::Text;
 use ottla_wire::messages::list_groups_response::ListedGroup;
 use ottla_wire::messages::{ListGroupsRequest, ListGroupsResponse};
@@ -14,7 +16,7 @@ const TYPE: &str = "classic";
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _session: &Session,
+    session: &Session,
     request: ListGroupsRequest,
     _version: i16,
 ) -> Result<ListGroupsResponse, HostGone> {
@@ -26,7 +28,13 @@ pub(crate) async fn answer(
         let wanted = shard.groups().list().filter(|group| passes(&states, group.state.name()));
         wanted.map(row).collect::<Vec<_>>()
     });
-    Ok(ListGroupsResponse { groups: look.await?, ..Default::default() })
+    let mut groups = look.await?;
+    // S-319: a client that may not describe the cluster sees the groups that it may describe.
+    let rights = ctx.rights(session);
+    if !rights.probes(Operation::Describe, Resource::Cluster) {
+        groups.retain(|group| rights.probes(Operation::Describe, Resource::Group(&group.group_id)));
+    }
+    Ok(ListGroupsResponse { groups, ..Default::default() })
 }
 
 /// Whether a filter, which ignores case, lets a word pass. An empty filter lets every word pass.

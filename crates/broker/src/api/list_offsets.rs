@@ -1,14 +1,17 @@
 //! ListOffsets 1-11: the ends of a partition, and the first record from a timestamp on.
 //! Left out: tiered storage, so -4 (earliest local) is the earliest offset, and -5 and -6 (tiered) find nothing.
 
+use super::authorization::{TOPIC_DENIED, TopicChecks, Verdict, take_denied};
 use super::leader_epoch::check_epoch;
 use super::subject::{Partition, Reason};
+use crate::authorizer::Rights;
 use crate::context::Context;
 use crate::session::Session;
 use crate::stored;
 use ottla_core::Shard;
 use ottla_core::catalog::LEADER_EPOCH;
 use ottla_core::partitions::{Isolation, Source};
+use ottla_types::acl::Operation;
 use ottla_types::{Millis, Offset};
 use ottla_wire::batch::{Batch, BatchError};
 use ottla_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
@@ -26,6 +29,29 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 /// A batch may not hold more than this when decompressed, in bytes.
 const MOST_RECORDS: usize = 256 << 20;
+
+/// S-306: DESCRIBE on each topic.
+pub(crate) fn authorize(
+    request: &mut ListOffsetsRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<ListOffsetsResponse> {
+    let mut checks = TopicChecks::new(rights, Operation::Describe);
+    let denied = take_denied(&mut request.topics, |topic| checks.allows(&topic.name));
+    Verdict::without(denied, |response: &mut ListOffsetsResponse, denied| {
+        response.topics.extend(denied.into_iter().map(denied_topic));
+    })
+}
+
+fn denied_topic(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse {
+    let partition = |asked: &ListOffsetsPartition| ListOffsetsPartitionResponse {
+        partition_index: asked.partition_index,
+        error_code: TOPIC_DENIED,
+        ..Default::default()
+    };
+    let partitions = topic.partitions.iter().map(partition).collect();
+    ListOffsetsTopicResponse { name: topic.name, partitions, ..Default::default() }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -1,9 +1,11 @@
 //! ListTransactions 0-2: the transactional ids that pass filters (T-232, T-233).
 
 use super::describe_transactions::status_name;
+use crate::authorizer::Resource;
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::transactions::{Transaction, TransactionFilter};
+use ottla_types::acl::Operation;
 use ottla_types::record::TransactionStatus;
 use ottla_types::{Millis, ProducerId};
 use ottla_wire::messages::list_transactions_response::TransactionState;
@@ -24,7 +26,7 @@ const NEVER: [&str; 4] = ["PrepareCommit", "PrepareAbort", "PrepareEpochFence", 
 
 pub(crate) async fn answer(
     ctx: &Context,
-    _session: &Session,
+    session: &Session,
     request: ListTransactionsRequest,
     _version: i16,
 ) -> Result<ListTransactionsResponse, super::AnswerError> {
@@ -45,8 +47,14 @@ pub(crate) async fn answer(
     let look = ctx.shards.transactions().read(move |shard, now| {
         shard.transactions().list(&filter, now).filter(matches).map(listed).collect()
     });
+    let mut transaction_states: Vec<TransactionState> = look.await?;
+    // S-357: ids that the client may not describe are not shown.
+    let rights = ctx.rights(session);
+    transaction_states.retain(|state| {
+        rights.probes(Operation::Describe, Resource::TransactionalId(&state.transactional_id))
+    });
     Ok(ListTransactionsResponse {
-        transaction_states: look.await?,
+        transaction_states,
         unknown_state_filters: request.state_filters.into_iter().filter(is_unknown).collect(),
         ..Default::default()
     })

@@ -1,14 +1,17 @@
 //! Metadata 0-13: the broker, and topics with their partitions. Creates topics that are named and missing, if
 //! configured. Left out: racks. There is one broker: it leads every partition and is the controller.
 
+use super::authorization::{TopicChecks, Verdict, take_denied};
+use super::describe_cluster::visible_operations;
 use super::{AnswerError, topic_error};
-use crate::authorizer::Resource;
+use crate::authorizer::{Resource, Rights};
 use crate::context::{Context, random_topic_id, to_topic_id, to_uuid};
 use crate::host::HostGone;
 use crate::session::Session;
 use ottla_core::catalog::LEADER_EPOCH;
 use ottla_core::catalog::{CreateTopics, NewTopic, Topic, TopicError, is_internal};
 use ottla_types::TopicId;
+use ottla_types::acl::Operation;
 use ottla_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
@@ -36,6 +39,34 @@ impl From<&Topic> for TopicView {
     }
 }
 
+/// S-307, S-308: DESCRIBE on each topic. The name of a denied topic is shown only if the request named it.
+pub(crate) fn authorize(
+    request: &mut MetadataRequest,
+    rights: &Rights<'_>,
+    version: i16,
+) -> Verdict<MetadataResponse> {
+    let Some(TopicSelection::Names(_) | TopicSelection::Ids(_)) = selection(request, version) else {
+        return Verdict::Allowed;
+    };
+    let Some(topics) = &mut request.topics else { return Verdict::Allowed };
+    let mut checks = TopicChecks::new(rights, Operation::Describe);
+    let denied = take_denied(topics, |topic| {
+        checks.allows_ref(topic.name.as_ref().unwrap_or(&Text::default()), topic.topic_id)
+    });
+    // In version 0 an empty list means all topics, of which none is shown then.
+    let none_left = topics.is_empty();
+    let denied: BTreeSet<_> = denied.into_iter().map(|topic| (topic.name, topic.topic_id)).collect();
+    Verdict::without(denied.into_iter().collect(), move |response: &mut MetadataResponse, denied| {
+        if none_left {
+            response.topics.clear();
+        }
+        response.topics.extend(denied.into_iter().map(|(name, id)| {
+            let name = name.filter(|_| id.is_zero());
+            absent(name, id, ErrorCode::TOPIC_AUTHORIZATION_FAILED)
+        }));
+    })
+}
+
 pub(crate) async fn answer(
     ctx: &Context,
     session: &Session,
@@ -44,14 +75,16 @@ pub(crate) async fn answer(
 ) -> Result<MetadataResponse, AnswerError> {
     let Some(selection) = selection(&request, version) else { return Ok(refused(&request)) };
     let mut topics = match selection {
-        TopicSelection::All => all(ctx).await?,
+        TopicSelection::All => all(ctx, session).await?,
         TopicSelection::Ids(ids) => by_id(ctx, ids).await?,
-        TopicSelection::Names(names) => by_name(ctx, names, request.allow_auto_topic_creation).await?,
+        TopicSelection::Names(names) => {
+            by_name(ctx, session, names, request.allow_auto_topic_creation).await?
+        }
     };
     if request.include_topic_authorized_operations {
         for topic in &mut topics {
-            if let Some(name) = &topic.name {
-                topic.topic_authorized_operations = ctx.operations(session, &Resource::Topic(name));
+            if let (Some(name), 0) = (&topic.name, topic.error_code) {
+                topic.topic_authorized_operations = ctx.rights(session).operations(Resource::Topic(name));
             }
         }
     }
@@ -63,7 +96,7 @@ pub(crate) async fn answer(
         ..Default::default()
     };
     if request.include_cluster_authorized_operations {
-        response.cluster_authorized_operations = ctx.operations(session, &Resource::Cluster);
+        response.cluster_authorized_operations = visible_operations(ctx, session);
     }
     Ok(response)
 }
@@ -90,12 +123,15 @@ fn once<T: Ord + Clone>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.filter(|item| seen.insert(item.clone())).collect()
 }
 
-async fn all(ctx: &Context) -> Result<Vec<MetadataResponseTopic>, HostGone> {
-    let views: Vec<TopicView> = ctx
+/// All topics that the client may describe (S-309).
+async fn all(ctx: &Context, session: &Session) -> Result<Vec<MetadataResponseTopic>, HostGone> {
+    let mut views: Vec<TopicView> = ctx
         .shards
         .catalog()
         .read(|shard, _| shard.catalog().topics_by_name().map(TopicView::from).collect())
         .await?;
+    let rights = ctx.rights(session);
+    views.retain(|topic| rights.probes(Operation::Describe, Resource::Topic(&topic.name)));
     Ok(views.into_iter().map(|topic| present(ctx, topic)).collect())
 }
 
@@ -113,6 +149,7 @@ async fn by_id(ctx: &Context, ids: Vec<TopicId>) -> Result<Vec<MetadataResponseT
 
 async fn by_name(
     ctx: &Context,
+    session: &Session,
     names: Vec<String>,
     may_create: bool,
 ) -> Result<Vec<MetadataResponseTopic>, AnswerError> {
@@ -120,7 +157,9 @@ async fn by_name(
     let missing = names.iter().filter(|name| !found.contains_key(*name) && !is_internal(name));
     let missing: Vec<String> = missing.cloned().collect();
     let mut errors = BTreeMap::new();
+    let mut denied = BTreeSet::new();
     if may_create && creates && !missing.is_empty() {
+        let missing = may_be_created(ctx, session, missing, &mut denied);
         errors = create(ctx, missing.clone()).await?;
         // As in Kafka, the first request after the deletion of a topic creates it again and does not see it yet.
         let visible = missing.into_iter().filter(|name| !ctx.deleted_topics.remove(name)).collect();
@@ -128,12 +167,33 @@ async fn by_name(
     }
     let topic = |name: String| match found.remove(&name) {
         Some(topic) => present(ctx, topic),
+        None if denied.contains(&name) => {
+            absent(Some(name.into()), Uuid::ZERO, ErrorCode::TOPIC_AUTHORIZATION_FAILED)
+        }
         None => {
             let error = errors.remove(&name).unwrap_or_else(|| topic_error::missing(&name));
             absent(Some(name.into()), Uuid::ZERO, topic_error::explain(&error).0)
         }
     };
     Ok(names.into_iter().map(topic).collect())
+}
+
+/// S-310: the topics that the client may create, by a right on the cluster or on the topic. The others are put into
+/// `denied`.
+fn may_be_created(
+    ctx: &Context,
+    session: &Session,
+    names: Vec<String>,
+    denied: &mut BTreeSet<String>,
+) -> Vec<String> {
+    let rights = ctx.rights(session);
+    if rights.probes(Operation::Create, Resource::Cluster) {
+        return names;
+    }
+    let may = |name: &String| rights.allows(Operation::Create, Resource::Topic(name));
+    let (allowed, refused): (Vec<String>, Vec<String>) = names.into_iter().partition(may);
+    denied.extend(refused);
+    allowed
 }
 
 /// The topics of these names that exist, and whether the broker is configured to create the others.

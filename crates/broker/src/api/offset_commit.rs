@@ -2,20 +2,55 @@
 //! Left out: the retention time of versions 2 to 4 is ignored; offsets.retention.minutes applies to all.
 
 use super::AnswerError;
+use super::authorization::{GROUP_DENIED, TOPIC_DENIED, TopicChecks, Verdict, take_denied};
 use super::committed_rows::{TopicResults, new_offset, offset_code};
 use super::group_member::member_ref;
 use super::offset_topics::topic_ref;
 use super::subject::Member;
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::groups::CommitFencing;
 use ottla_core::offsets::{CommitOffsets, OffsetError, TopicOffsets};
+use ottla_types::acl::Operation;
 use ottla_wire::ErrorCode;
-use ottla_wire::messages::offset_commit_request::OffsetCommitRequestPartition;
+use ottla_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use ottla_wire::messages::offset_commit_response::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 use ottla_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
+
+/// S-311: READ on the group and on each topic.
+pub(crate) fn authorize(
+    request: &mut OffsetCommitRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<OffsetCommitResponse> {
+    if !rights.allows(Operation::Read, Resource::Group(&request.group_id)) {
+        let topics = std::mem::take(&mut request.topics).into_iter();
+        let topics = topics.map(|topic| denied_topic(topic, GROUP_DENIED)).collect();
+        return Verdict::Refused(OffsetCommitResponse { topics, ..Default::default() });
+    }
+    let mut checks = TopicChecks::new(rights, Operation::Read);
+    let denied = take_denied(&mut request.topics, |topic| checks.allows_ref(&topic.name, topic.topic_id));
+    Verdict::without(denied, |response: &mut OffsetCommitResponse, denied| {
+        response.topics.extend(denied.into_iter().map(|topic| denied_topic(topic, TOPIC_DENIED)));
+    })
+}
+
+fn denied_topic(topic: OffsetCommitRequestTopic, error_code: i16) -> OffsetCommitResponseTopic {
+    let partition = |asked: &OffsetCommitRequestPartition| OffsetCommitResponsePartition {
+        partition_index: asked.partition_index,
+        error_code,
+        ..Default::default()
+    };
+    OffsetCommitResponseTopic {
+        partitions: topic.partitions.iter().map(partition).collect(),
+        name: topic.name,
+        topic_id: topic.topic_id,
+        ..Default::default()
+    }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -2,16 +2,48 @@
 //! Left out: nothing.
 
 use super::AnswerError;
+use super::authorization::{TOPIC_DENIED, TopicChecks, Verdict, take_denied};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::catalog::TopicRef;
 use ottla_core::offsets::{DeleteOffsets, DeleteOffsetsError, OffsetDeleteError};
+use ottla_types::acl::Operation;
 use ottla_wire::ErrorCode;
-use ottla_wire::messages::offset_delete_request::OffsetDeleteRequestTopic;
+use ottla_wire::messages::offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
 use ottla_wire::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 use ottla_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
+
+/// S-347: DELETE on the group, READ on each topic.
+pub(crate) fn authorize(
+    request: &mut OffsetDeleteRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<OffsetDeleteResponse> {
+    if !rights.allows(Operation::Delete, Resource::Group(&request.group_id)) {
+        return Verdict::Refused(top_level(ErrorCode::GROUP_AUTHORIZATION_FAILED));
+    }
+    let mut checks = TopicChecks::new(rights, Operation::Read);
+    let denied = take_denied(&mut request.topics, |topic| checks.allows(&topic.name));
+    Verdict::without(denied, |response: &mut OffsetDeleteResponse, denied| {
+        // An error of the whole request has no rows.
+        if response.error_code == 0 {
+            response.topics.extend(denied.into_iter().map(denied_topic));
+        }
+    })
+}
+
+fn denied_topic(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic {
+    let partition = |asked: &OffsetDeleteRequestPartition| OffsetDeleteResponsePartition {
+        partition_index: asked.partition_index,
+        error_code: TOPIC_DENIED,
+        ..Default::default()
+    };
+    let partitions = topic.partitions.iter().map(partition).collect();
+    OffsetDeleteResponseTopic { name: topic.name, partitions, ..Default::default() }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

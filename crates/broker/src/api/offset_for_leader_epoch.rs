@@ -1,13 +1,42 @@
 //! OffsetForLeaderEpoch 2-4: where a leader epoch ends. There is one epoch, and it has not ended.
 
+use super::authorization::{TOPIC_DENIED, TopicChecks, Verdict, take_denied};
 use super::leader_epoch::check_epoch;
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::Shard;
+use ottla_types::acl::Operation;
 use ottla_wire::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use ottla_wire::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 use ottla_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 use ottla_wire::{ErrorCode, Text};
+
+/// S-327: CLUSTER_ACTION on the cluster, or DESCRIBE on each topic.
+pub(crate) fn authorize(
+    request: &mut OffsetForLeaderEpochRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<OffsetForLeaderEpochResponse> {
+    if rights.probes(Operation::ClusterAction, Resource::Cluster) {
+        return Verdict::Allowed;
+    }
+    let mut checks = TopicChecks::new(rights, Operation::Describe);
+    let denied = take_denied(&mut request.topics, |topic| checks.allows(&topic.topic));
+    Verdict::without(denied, |response: &mut OffsetForLeaderEpochResponse, denied| {
+        response.topics.extend(denied.into_iter().map(denied_topic));
+    })
+}
+
+fn denied_topic(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult {
+    let partition = |asked: &OffsetForLeaderPartition| EpochEndOffset {
+        partition: asked.partition,
+        error_code: TOPIC_DENIED,
+        ..Default::default()
+    };
+    let partitions = topic.partitions.iter().map(partition).collect();
+    OffsetForLeaderTopicResult { topic: topic.topic, partitions, ..Default::default() }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -6,8 +6,10 @@
 
 mod check;
 
+use super::authorization::{TOPIC_DENIED, TRANSACTIONAL_ID_DENIED, TopicChecks, Verdict, take_denied};
 use super::subject::{Partition, Reason};
 use crate::api::{AnswerError, Outcome};
+use crate::authorizer::{Resource, Rights};
 use crate::context::{Context, to_topic_id};
 use crate::host::{BatchRule, LiveSettings, NoRoom, ProduceOutcome};
 use crate::session::Session;
@@ -17,13 +19,75 @@ use ottla_core::catalog::TopicRef;
 use ottla_core::partitions::{AppendResult, Produce, ProduceBatch, ProduceError};
 use ottla_core::transactions::TransactionCheck;
 use ottla_types::Millis;
-use ottla_wire::messages::produce_request::TopicProduceData;
+use ottla_types::acl::Operation;
+use ottla_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use ottla_wire::messages::produce_response::{
     BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
 };
 use ottla_wire::messages::{ProduceRequest, ProduceResponse};
 use ottla_wire::{ErrorCode, Text, Uuid};
 use std::time::Duration;
+
+/// S-301, S-302: WRITE on the transactional id of transactional batches, also if the request has no id, and WRITE on
+/// each topic.
+pub(crate) fn authorize(
+    request: &mut ProduceRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<ProduceResponse> {
+    let transactional_id = request.transactional_id.as_deref().unwrap_or_default();
+    let mut partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    if partitions.any(is_transactional)
+        && !rights.allows(Operation::Write, Resource::TransactionalId(transactional_id))
+    {
+        if request.acks == 0 {
+            return Verdict::Closed("acks is 0 and the client may not use the transactional id");
+        }
+        let topics = std::mem::take(&mut request.topic_data).into_iter();
+        let responses = topics.map(|topic| denied_topic(DeniedTopic::of(&topic), TRANSACTIONAL_ID_DENIED));
+        return Verdict::Refused(ProduceResponse { responses: responses.collect(), ..Default::default() });
+    }
+    let mut checks = TopicChecks::new(rights, Operation::Write);
+    let denied = take_denied(&mut request.topic_data, |topic| checks.allows_ref(&topic.name, topic.topic_id));
+    let denied = denied.iter().map(DeniedTopic::of).collect();
+    Verdict::without(denied, |response: &mut ProduceResponse, denied| {
+        response.responses.extend(denied.into_iter().map(|topic| denied_topic(topic, TOPIC_DENIED)));
+    })
+}
+
+/// A topic that the client may not write to, without its data.
+struct DeniedTopic {
+    name: Text,
+    topic_id: Uuid,
+    partitions: Vec<i32>,
+}
+
+impl DeniedTopic {
+    fn of(topic: &TopicProduceData) -> DeniedTopic {
+        let partitions = topic.partition_data.iter().map(|partition| partition.index).collect();
+        DeniedTopic { name: Text::from(&*topic.name), topic_id: topic.topic_id, partitions }
+    }
+}
+
+fn denied_topic(topic: DeniedTopic, error_code: i16) -> TopicProduceResponse {
+    let partition =
+        |index| PartitionProduceResponse { index, error_code, base_offset: -1, ..Default::default() };
+    TopicProduceResponse {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partition_responses: topic.partitions.into_iter().map(partition).collect(),
+        ..Default::default()
+    }
+}
+
+/// Whether the first batch of a partition is transactional: bit 4 of its attributes.
+fn is_transactional(partition: &PartitionProduceData) -> bool {
+    /// The low byte of the attributes of a batch.
+    const ATTRIBUTES_AT: usize = 22;
+    const TRANSACTIONAL: u8 = 1 << 4;
+    let first = partition.records.as_ref().and_then(|records| records.chunks().first());
+    first.and_then(|chunk| chunk.get(ATTRIBUTES_AT)).is_some_and(|low| low & TRANSACTIONAL != 0)
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

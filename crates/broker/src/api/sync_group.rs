@@ -2,13 +2,29 @@
 //! Left out: nothing.
 
 use super::AnswerError;
+use super::authorization::Verdict;
 use super::group_member::{kept, member_ref};
 use super::subject::{Member, Reason};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::groups::{SyncError, SyncGroup};
+use ottla_types::acl::Operation;
 use ottla_wire::messages::{SyncGroupRequest, SyncGroupResponse};
 use ottla_wire::{ErrorCode, Text};
+
+/// S-317: READ on the group. A request of version 5 or later without its protocol is refused for that first.
+pub(crate) fn authorize(
+    request: &mut SyncGroupRequest,
+    rights: &Rights<'_>,
+    version: i16,
+) -> Verdict<SyncGroupResponse> {
+    if version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
+        return Verdict::Allowed;
+    }
+    let allowed = rights.allows(Operation::Read, Resource::Group(&request.group_id));
+    Verdict::when(allowed, || refused(ErrorCode::GROUP_AUTHORIZATION_FAILED))
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -2,21 +2,64 @@
 //! Left out: nothing.
 
 use super::AnswerError;
+use super::authorization::{
+    GROUP_DENIED, TOPIC_DENIED, TRANSACTIONAL_ID_DENIED, TopicChecks, Verdict, take_denied,
+};
 use super::committed_rows::{OtherOffsetError, TopicResults, new_offset, offset_code};
 use super::group_member::member_ref;
 use super::offset_topics::topic_ref;
 use super::subject::TransactionalId;
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::offsets::{OffsetError, StageOffsets, TopicOffsets};
 use ottla_core::transactions::TransactionError;
+use ottla_types::acl::Operation;
 use ottla_types::{ProducerEpoch, ProducerId};
 use ottla_wire::ErrorCode;
-use ottla_wire::messages::txn_offset_commit_request::TxnOffsetCommitRequestPartition;
+use ottla_wire::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use ottla_wire::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 use ottla_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+
+/// S-333: WRITE on the transactional id, READ on the group and on each topic.
+pub(crate) fn authorize(
+    request: &mut TxnOffsetCommitRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<TxnOffsetCommitResponse> {
+    let id = Resource::TransactionalId(&request.transactional_id);
+    let denied = if !rights.allows(Operation::Write, id) {
+        Some(TRANSACTIONAL_ID_DENIED)
+    } else if !rights.allows(Operation::Read, Resource::Group(&request.group_id)) {
+        Some(GROUP_DENIED)
+    } else {
+        None
+    };
+    if let Some(code) = denied {
+        let topics = std::mem::take(&mut request.topics).into_iter();
+        let topics = topics.map(|topic| denied_topic(topic, code)).collect();
+        return Verdict::Refused(TxnOffsetCommitResponse { topics, ..Default::default() });
+    }
+    let mut checks = TopicChecks::new(rights, Operation::Read);
+    let denied = take_denied(&mut request.topics, |topic| checks.allows_ref(&topic.name, topic.topic_id));
+    Verdict::without(denied, |response: &mut TxnOffsetCommitResponse, denied| {
+        response.topics.extend(denied.into_iter().map(|topic| denied_topic(topic, TOPIC_DENIED)));
+    })
+}
+
+fn denied_topic(topic: TxnOffsetCommitRequestTopic, code: i16) -> TxnOffsetCommitResponseTopic {
+    let partition = |asked: &TxnOffsetCommitRequestPartition| row((asked.partition_index, ErrorCode(code)));
+    TxnOffsetCommitResponseTopic {
+        partitions: topic.partitions.iter().map(partition).collect(),
+        name: topic.name,
+        topic_id: topic.topic_id,
+        ..Default::default()
+    }
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -2,12 +2,15 @@
 //! markers for the offsets topic. Its partitions do not exist as partitions, and a transaction and its offsets end in
 //! one record, so none can hang there.
 
+use super::authorization::{CLUSTER_DENIED, Verdict};
 use super::partition_lookup;
 use super::subject::{Partition, Reason};
+use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
 use ottla_core::partitions::{MarkerError, TxnMarker, WriteTxnMarkers};
 use ottla_core::{Facts, Rejection};
+use ottla_types::acl::Operation;
 use ottla_types::{ProducerEpoch, ProducerId, TopicPartition};
 use ottla_wire::messages::write_txn_markers_request::WritableTxnMarker;
 use ottla_wire::messages::write_txn_markers_response::{
@@ -15,6 +18,26 @@ use ottla_wire::messages::write_txn_markers_response::{
 };
 use ottla_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use ottla_wire::{ErrorCode, Text, Uuid};
+
+/// S-332: ALTER or CLUSTER_ACTION on the cluster.
+pub(crate) fn authorize(
+    request: &mut WriteTxnMarkersRequest,
+    rights: &Rights<'_>,
+    _version: i16,
+) -> Verdict<WriteTxnMarkersResponse> {
+    let allowed = rights.probes(Operation::Alter, Resource::Cluster)
+        || rights.allows(Operation::ClusterAction, Resource::Cluster);
+    Verdict::when(allowed, || {
+        let mut codes = std::iter::repeat(ErrorCode(CLUSTER_DENIED));
+        let marker = |marker: &WritableTxnMarker| WritableTxnMarkerResult {
+            producer_id: marker.producer_id,
+            topics: topics(marker, &mut codes),
+            ..Default::default()
+        };
+        let markers = request.markers.iter().map(marker).collect();
+        WriteTxnMarkersResponse { markers, ..Default::default() }
+    })
+}
 
 pub(crate) async fn answer(
     ctx: &Context,

@@ -2,6 +2,7 @@
 //! checked before it is submitted, and the limit of open connections. The machine writes them when it applies a record,
 //! before the change is answered.
 
+use super::live_access::LiveAccess;
 use ottla_core::Shard;
 use ottla_core::catalog::TopicRef;
 use ottla_core::config::{TopicCompression, TopicSettings, keys_without_effect};
@@ -60,6 +61,7 @@ pub(crate) struct LiveSettings {
     named: Mutex<BTreeSet<&'static str>>,
     /// Producers were forgotten before they expired, which was logged.
     forgot_producers: AtomicBool,
+    access: LiveAccess,
 }
 
 /// The rule of topics without a configuration of their own, and the topics that differ.
@@ -79,6 +81,7 @@ impl LiveSettings {
             now: AtomicI64::new(0),
             named: Mutex::default(),
             forgot_producers: AtomicBool::new(false),
+            access: LiveAccess::of_shard(shard),
         };
         settings.read_broker(shard);
         let given = shard.catalog().given_settings().all_given().keys();
@@ -91,6 +94,7 @@ impl LiveSettings {
 
     /// Takes note of a record that was applied.
     pub(super) fn applied(&self, shard: &Shard, record: &LogRecord) {
+        self.access.applied(record);
         let LogRecord::Catalog(record) = record else { return };
         match record {
             CatalogRecord::TopicCreated(created) => {
@@ -121,6 +125,11 @@ impl LiveSettings {
             TopicRef::Id(id) => rules.names.get(id).and_then(|name| rules.by_name.get(name)),
         };
         own.copied().unwrap_or(rules.default)
+    }
+
+    /// ACLs, users, and the names of topics.
+    pub(crate) fn access(&self) -> &LiveAccess {
+        &self.access
     }
 
     /// How many connections may be open, if that was set while the broker runs.

@@ -73,6 +73,9 @@ impl Watchers {
             | LogRecord::Transactions(_)
             | LogRecord::Groups(_)
             | LogRecord::Offsets(_)
+            | LogRecord::Acls(_)
+            | LogRecord::Users(_)
+            | LogRecord::Quotas(_)
             | LogRecord::SnapshotReached(_) => {}
         }
     }

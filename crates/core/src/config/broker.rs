@@ -3,6 +3,7 @@
 use super::Kind;
 use super::ignored::IGNORED_BROKER_KEYS;
 use super::key::BrokerKey;
+use super::security::{SECURITY_KEYS, without_listener};
 use super::topic_key::TOPIC_KEYS;
 use ottla_types::Millis;
 use std::collections::BTreeMap;
@@ -238,7 +239,8 @@ pub const BROKER_KEYS: &[BrokerKey] = &[
 /// All configuration keys of the broker, by name: its own, and those that only give a topic key its default, which can
 /// all be changed while the broker runs.
 pub fn broker_keys() -> Vec<BrokerKey> {
-    let mut keys: Vec<BrokerKey> = BROKER_KEYS.iter().chain(IGNORED_BROKER_KEYS).copied().collect();
+    let mut keys: Vec<BrokerKey> =
+        BROKER_KEYS.iter().chain(SECURITY_KEYS).chain(IGNORED_BROKER_KEYS).copied().collect();
     let own = keys.len();
     for key in TOPIC_KEYS.iter().filter_map(of_topic_key) {
         if keys.iter().take(own).all(|known| known.name != key.name) {
@@ -257,7 +259,9 @@ fn of_topic_key(key: &super::TopicKey) -> Option<BrokerKey> {
 
 /// The broker key of this name.
 pub(super) fn find(name: &str) -> Option<BrokerKey> {
-    let own = BROKER_KEYS.iter().chain(IGNORED_BROKER_KEYS).find(|key| key.name == name).copied();
+    let name = without_listener(name).unwrap_or(name);
+    let own = BROKER_KEYS.iter().chain(SECURITY_KEYS).chain(IGNORED_BROKER_KEYS);
+    let own = own.clone().find(|key| key.name == name).copied();
     own.or_else(|| TOPIC_KEYS.iter().filter(|key| key.broker_key == Some(name)).find_map(of_topic_key))
 }
 
@@ -353,6 +357,21 @@ impl Settings {
         }
         let default = || find(name).map(|key| key.default).filter(|text| !text.is_empty());
         self.given(name).or_else(default).map(str::to_owned)
+    }
+
+    /// The value of a key for one listener: given for the listener and the mechanism, for the listener, or for all, else
+    /// its default (S-14).
+    pub fn value_for(&self, listener: &str, mechanism: Option<&str>, name: &str) -> Option<String> {
+        let listener = listener.to_lowercase();
+        let of_mechanism = mechanism
+            .and_then(|of| self.given(&format!("listener.name.{listener}.{}.{name}", of.to_lowercase())));
+        let of_listener = of_mechanism.or_else(|| self.given_for(&listener, name));
+        of_listener.map(str::to_owned).or_else(|| self.value(name))
+    }
+
+    /// What was given for a key for this listener alone.
+    pub fn given_for(&self, listener: &str, name: &str) -> Option<&str> {
+        self.given(&format!("listener.name.{}.{name}", listener.to_lowercase()))
     }
 
     /// Retention by the finest unit given: milliseconds, minutes, hours; -1 means no limit.

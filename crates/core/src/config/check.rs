@@ -17,6 +17,8 @@ pub enum Kind {
     Double(f64, f64),
     /// Any text.
     Text,
+    /// Any text, which is never shown.
+    Password,
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// Words separated by commas; any if the list is empty, else only these.
@@ -90,7 +92,7 @@ impl Kind {
                 value.parse::<i32>().is_ok_and(|n| n != 0 && (low..=high).contains(&n))
             }
             Kind::Double(low, high) => value.parse::<f64>().is_ok_and(|n| (low..=high).contains(&n)),
-            Kind::Text => true,
+            Kind::Text | Kind::Password => true,
             Kind::OneOf(words) => words.contains(&value),
             Kind::List(words) => {
                 let known = |item: &str| words.is_empty() || words.contains(&item.trim());
@@ -117,6 +119,7 @@ impl Kind {
             Kind::Long(..) => 5,
             Kind::Double(..) => 6,
             Kind::List(_) | Kind::Replicas => 7,
+            Kind::Password => 9,
         }
     }
 
@@ -127,7 +130,7 @@ impl Kind {
             Kind::Long(low, high) => format!("a number from {low} to {high}"),
             Kind::NonZero(low, high) => format!("a number from {low} to {high}, but not 0"),
             Kind::Double(low, high) => format!("a number from {low} to {high}"),
-            Kind::Text => "text".to_owned(),
+            Kind::Text | Kind::Password => "text".to_owned(),
             Kind::OneOf(words) => format!("one of {}", words.join(", ")),
             Kind::List(words) => format!("a list of {}", words.join(", ")),
             Kind::Replicas => "* or a list of partition:broker".to_owned(),

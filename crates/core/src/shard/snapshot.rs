@@ -16,8 +16,8 @@ use super::Shard;
 use crate::effect::RecordPosition;
 use crate::reach::Reach;
 use ottla_types::record::{
-    CatalogRecord, GroupRecord, LogRecord, OffsetRecord, PartitionRecord, SnapshotReached, SnapshotUnit,
-    TransactionRecord,
+    AclRecord, CatalogRecord, GroupRecord, LogRecord, OffsetRecord, PartitionRecord, SnapshotReached,
+    SnapshotUnit, TransactionRecord, UserRecord,
 };
 use ottla_types::{LogPosition, TopicId, TopicPartition};
 
@@ -110,6 +110,9 @@ impl Shard {
             SnapshotUnit::Broker => {
                 self.catalog.snapshot_broker(rows);
                 self.transactions.snapshot_ids(rows);
+                self.acls.snapshot(rows);
+                self.users.snapshot(rows);
+                self.quotas.snapshot(rows);
             }
             SnapshotUnit::Topic(id) => self.catalog.snapshot_topic(*id, rows),
             SnapshotUnit::Partition(at) => self.partitions.snapshot_of(*at, rows),
@@ -124,7 +127,9 @@ impl Shard {
 /// How many items a row holds, itself not counted.
 fn weight(row: &LogRecord) -> usize {
     match row {
-        LogRecord::Catalog(_) | LogRecord::SnapshotReached(_) => 0,
+        LogRecord::Catalog(_) | LogRecord::Quotas(_) | LogRecord::SnapshotReached(_) => 0,
+        LogRecord::Acls(AclRecord::AclsChanged(row)) => row.added.len(),
+        LogRecord::Users(UserRecord::ScramChanged(row)) => row.stored.len(),
         LogRecord::Partitions(row) => partition_weight(row),
         LogRecord::Transactions(row) => match row {
             TransactionRecord::TransactionUpdated(row) => row.partitions.len(),

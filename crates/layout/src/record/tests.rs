@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 pub(crate) fn any_record() -> impl Strategy<Value = LogRecord> {
     prop_oneof![
+        access::tests::any_record(),
         catalog::tests::any_record(),
         partition::tests::any_record(),
         transaction::tests::any_record(),
@@ -50,7 +51,7 @@ proptest! {
 #[test]
 fn tags_are_distinct_and_in_order() {
     assert!(KINDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
-    assert_eq!(KINDS.len(), 29);
+    assert_eq!(KINDS.len(), 32);
 }
 
 #[test]

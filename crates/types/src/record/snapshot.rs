@@ -13,7 +13,7 @@ pub struct SnapshotReached {
 /// A unit of the state. A snapshot takes a unit as a whole, and the units in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SnapshotUnit {
-    /// The cluster id, the broker's configuration, the producer ids that were assigned.
+    /// The cluster id, the broker's configuration, the producer ids that were assigned, ACLs, users and quotas.
     Broker,
     /// A topic, without its partitions.
     Topic(TopicId),

@@ -1,0 +1,6 @@
+//! Access control: the index of ACLs against a plain model, the rules of the ACL APIs, and the law of replay for ACLs,
+//! users and quotas.
+
+mod law;
+mod model;
+mod rules;
