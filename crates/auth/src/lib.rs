@@ -15,3 +15,8 @@
 //!   mapping_rules        ssl.principal.mapping.rules (S-53 to S-58)
 //! ```
 #![forbid(unsafe_code)]
+
+pub mod jaas;
+pub mod plain;
+pub mod scram;
+pub mod secret;

@@ -1,0 +1,151 @@
+//! SCRAM: the vectors of the RFCs, the client against the server, and broken messages.
+
+use ottla_auth::scram::{ClientExchange, ClientFirst, Credential, Mechanism, ScramError, ServerExchange};
+use ottla_auth::secret::Secret;
+
+const SECRET: &[u8] = b"secret of the server";
+const NONCE: &str = "3rfcNHYJY1ZVvWVs7j";
+
+fn credential(mechanism: Mechanism) -> Credential {
+    Credential::from_password(mechanism, &Secret::new("pencil"), b"salty bytes".to_vec(), 4096)
+}
+
+fn login(mechanism: Mechanism, user: &str, password: &str, known: bool) -> Result<(), ScramError> {
+    let (mut client, first) =
+        ClientExchange::begin(mechanism, user, Secret::new(password), "fyko+d2lbbFgONRv9qkxdawL", false);
+    let parsed = ClientFirst::parse(&first)?;
+    assert_eq!(parsed.user, user);
+    let credential = known.then(|| credential(mechanism));
+    let (server, server_first) = ServerExchange::begin(parsed, mechanism, credential, NONCE, SECRET);
+    let server_final = server.finish(&client.answer(&server_first)?)?;
+    client.finish(&server_final)
+}
+
+#[test]
+fn s_131_the_vector_of_rfc_7677() {
+    let first = ClientFirst::parse(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO").unwrap();
+    let salt =
+        [0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36, 0xfa, 0x81];
+    let mechanism = Mechanism::Sha256;
+    let credential = Credential::from_password(mechanism, &Secret::new("pencil"), salt.to_vec(), 4096);
+    let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+    let (server, message) = ServerExchange::begin(first, mechanism, Some(credential), nonce, SECRET);
+    let expected = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+    assert_eq!(String::from_utf8(message).unwrap(), expected);
+    let client_final = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+    let answer = server.finish(client_final.as_bytes()).unwrap();
+    assert_eq!(String::from_utf8(answer).unwrap(), "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
+}
+
+#[test]
+fn s_136_a_client_logs_in_and_knows_the_server() {
+    for mechanism in [Mechanism::Sha256, Mechanism::Sha512] {
+        assert_eq!(login(mechanism, "user", "pencil", true), Ok(()));
+        assert_eq!(login(mechanism, "a,b=c", "pencil", true), Ok(()));
+        assert_eq!(login(mechanism, "user", "pencils", true), Err(ScramError::InvalidCredentials));
+    }
+}
+
+#[test]
+fn s_134_an_unknown_user_fails_at_the_end_like_a_wrong_password() {
+    let mechanism = Mechanism::Sha512;
+    assert_eq!(login(mechanism, "user", "pencil", false), login(mechanism, "user", "wrong", true));
+    let salt = |user: &str| {
+        let first = ClientFirst::parse(format!("n,,n={user},r=abc").as_bytes()).unwrap();
+        ServerExchange::begin(first, mechanism, None, NONCE, SECRET).1
+    };
+    assert_eq!(salt("user"), salt("user"));
+    assert_ne!(salt("user"), salt("other"));
+}
+
+#[test]
+fn s_130_the_first_message() {
+    let parse = |text: &str| ClientFirst::parse(text.as_bytes());
+    assert_eq!(parse("n,,n=a=2Cb=3D,r=x").unwrap().user, "a,b=");
+    assert_eq!(parse("n,a=u,n=u,r=x").unwrap().user, "u");
+    assert!(parse("n,,n=u,r=x,tokenauth=true").unwrap().is_token);
+    assert!(!parse("n,,n=u,r=x,other=true").unwrap().is_token);
+    assert_eq!(parse("n,a=v,n=u,r=x"), Err(ScramError::OtherUser));
+    for text in ["y,,n=u,r=x", "p=tls-unique,,n=u,r=x"] {
+        assert_eq!(parse(text), Err(ScramError::ChannelBinding), "{text}");
+    }
+    assert_eq!(parse("n,,m=x,n=u,r=x"), Err(ScramError::MandatoryExtension));
+    for text in [
+        "",
+        "n",
+        "n,",
+        "n,,",
+        "n,,n=u",
+        "n,,n=u,r=",
+        "n,,n=,r=x",
+        "n,,n=a=2c,r=x",
+        "n,,n=a=,r=x",
+        "n,,n=ü,r=x",
+        "n,,r=x,n=u",
+        "n,x,n=u,r=x",
+        "n,,n=u,r=x,1=2",
+    ] {
+        assert_eq!(parse(text), Err(ScramError::Malformed("client-first")), "{text}");
+    }
+}
+
+#[test]
+fn s_132_scram_checks_channel_binding_and_nonce() {
+    let mechanism = Mechanism::Sha256;
+    let finish = |change: fn(&str) -> String| {
+        let (mut client, first) =
+            ClientExchange::begin(mechanism, "user", Secret::new("pencil"), "clientnonce", false);
+        let first = ClientFirst::parse(&first).unwrap();
+        let begun = ServerExchange::begin(first, mechanism, Some(credential(mechanism)), NONCE, SECRET);
+        let client_final = String::from_utf8(client.answer(&begun.1).unwrap()).unwrap();
+        begun.0.finish(change(&client_final).as_bytes())
+    };
+    assert!(finish(str::to_owned).is_ok());
+    // "eSws" is the base64 of "y,,".
+    assert_eq!(finish(|text| text.replace("c=biws", "c=eSws")), Err(ScramError::InvalidCredentials));
+    assert_eq!(
+        finish(|text| text.replace("clientnonce", "Clientnonce")),
+        Err(ScramError::InvalidCredentials)
+    );
+    assert_eq!(finish(|text| text.replace(NONCE, "")), Err(ScramError::InvalidCredentials));
+}
+
+#[test]
+fn s_133_an_extension_is_signed_as_received() {
+    let mechanism = Mechanism::Sha256;
+    let (mut client, first) = ClientExchange::begin(mechanism, "user", Secret::new("pencil"), "abc", true);
+    let first = ClientFirst::parse(&first).unwrap();
+    assert!(first.is_token);
+    let (server, server_first) =
+        ServerExchange::begin(first, mechanism, Some(credential(mechanism)), NONCE, SECRET);
+    let server_final = server.finish(&client.answer(&server_first).unwrap()).unwrap();
+    assert_eq!(client.finish(&server_final), Ok(()));
+}
+
+#[test]
+fn no_broken_message_is_accepted() {
+    let mechanism = Mechanism::Sha256;
+    let (mut client, first) =
+        ClientExchange::begin(mechanism, "user", Secret::new("pencil"), "clientnonce", false);
+    let parsed = ClientFirst::parse(&first).unwrap();
+    let known = credential(mechanism);
+    let begun = || ServerExchange::begin(parsed.clone(), mechanism, Some(known.clone()), NONCE, SECRET);
+    let client_final = client.answer(&begun().1).unwrap();
+    for at in 0..client_final.len() {
+        for byte in [0, b',', b'=', b'A', 0xff] {
+            let mut broken = client_final.clone();
+            if std::mem::replace(&mut broken[at], byte) != byte {
+                assert!(begun().0.finish(&broken).is_err(), "byte {at} as {byte}");
+            }
+        }
+        assert!(begun().0.finish(&client_final[..at]).is_err());
+    }
+    for at in 0..first.len() {
+        for byte in [0, b',', b'=', b'A', 0xff] {
+            let mut broken = first.clone();
+            broken[at] = byte;
+            let _ = ClientFirst::parse(&broken);
+        }
+    }
+}
