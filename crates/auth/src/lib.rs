@@ -16,7 +16,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod distinguished_name;
 pub mod jaas;
+pub mod mapping_rules;
 pub mod plain;
 pub mod scram;
 pub mod secret;

@@ -7,6 +7,7 @@
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
+mod alter_user_scram_credentials;
 mod api_versions;
 mod create_acls;
 mod create_partitions;
@@ -24,6 +25,7 @@ mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
 mod describe_transactions;
+mod describe_user_scram_credentials;
 mod end_txn;
 mod fetch;
 mod find_coordinator;
@@ -41,6 +43,8 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod sasl_authenticate;
+mod sasl_handshake;
 mod sync_group;
 mod txn_offset_commit;
 mod write_txn_markers;
@@ -84,6 +88,8 @@ pub(crate) enum Outcome<T> {
     Nothing,
     /// It closes the connection. The text gives the reason and goes to the log.
     Close(String),
+    /// It sends this response and closes the connection. The text gives the reason and goes to the log.
+    SendAndClose(T, String),
     /// It has this outcome, and the connection is muted for this long afterwards. Only for APIs whose row says
     /// [`MuteUse::Mutes`].
     Muted(Box<Outcome<T>>, Duration),
@@ -202,6 +208,7 @@ apis! {
     sync_group              SyncGroupRequest                 Once     InOrder   NoMute  Checked;
     describe_groups         DescribeGroupsRequest            Repeats  InOrder   NoMute  Checked;
     list_groups             ListGroupsRequest                Repeats  InOrder   NoMute  Filtered;
+    sasl_handshake          SaslHandshakeRequest             Once     InOrder   NoMute  Everyone;
     api_versions            ApiVersionsRequest               Repeats  InOrder   NoMute  Everyone;
     create_topics           CreateTopicsRequest              Once     InOrder   NoMute  Checked;
     delete_topics           DeleteTopicsRequest              Once     InOrder   NoMute  Checked;
@@ -219,10 +226,13 @@ apis! {
     describe_configs        DescribeConfigsRequest           Repeats  InOrder   NoMute  Checked;
     alter_configs           AlterConfigsRequest              Once     InOrder   NoMute  Checked;
     describe_log_dirs       DescribeLogDirsRequest           Repeats  InOrder   NoMute  Checked;
+    sasl_authenticate       SaslAuthenticateRequest          Once     InOrder   NoMute  Everyone;
     create_partitions       CreatePartitionsRequest          Once     InOrder   NoMute  Checked;
     delete_groups           DeleteGroupsRequest              Once     InOrder   NoMute  Checked;
     incremental_alter_configs IncrementalAlterConfigsRequest   Once     InOrder   NoMute  Checked;
     offset_delete           OffsetDeleteRequest              Once     InOrder   NoMute  Checked;
+    describe_user_scram_credentials DescribeUserScramCredentialsRequest Repeats InOrder NoMute Checked;
+    alter_user_scram_credentials AlterUserScramCredentialsRequest Once InOrder   NoMute  Checked;
     describe_quorum         DescribeQuorumRequest            Repeats  InOrder   NoMute  Checked;
     describe_cluster        DescribeClusterRequest           Repeats  InOrder   NoMute  Everyone;
     describe_producers      DescribeProducersRequest         Repeats  InOrder   NoMute  Checked;

@@ -10,6 +10,8 @@
 //!   host            runs the state machine and the log
 //!   shards          which shard serves what
 //!   net             connections; knows no API
+//!   tls             keys and certificates of a listener
+//!   login           who the client of a connection is
 //!   session         what a connection knows of its client
 //!   authorizer      who may do what
 //!   reading         plans and reads records for Fetch
@@ -27,6 +29,8 @@ mod deleted_topics;
 mod fetch_session;
 pub mod host;
 mod limits;
+mod listeners;
+mod login;
 mod metrics;
 mod net;
 mod randomness;
@@ -35,17 +39,20 @@ mod server;
 mod session;
 mod shards;
 mod stored;
+mod tls;
 mod trace;
 
 pub use api::served_versions;
 pub use context::{Context, ContextOptions, Memory};
 pub use limits::Limits;
+pub use listeners::{ListenerConfig, ListenerError, ServedListener};
 pub use metrics::{ApiMetrics, Counter, Level, Metrics, TopicMetrics};
 pub use ottla_store::HistogramView;
 pub use randomness::Randomness;
 pub use server::{Server, StreamServer};
-pub use session::AdvertisedAddress;
+pub use session::{AdvertisedAddress, SecurityProtocol};
 pub use shards::Shards;
+pub use tls::TlsError;
 pub use trace::{
     Ending, Exchange, FRAME_CAP, Stages, TRACE_BYTES, TRACE_RING, Trace, TraceFilter, TraceUsage,
     TracedFrame, Verdict,

@@ -2,6 +2,8 @@
 //! It must not know Kafka's messages: a [`RequestHandler`] answers them.
 
 mod connection;
+mod frame_bounds;
+mod handshake;
 mod listener;
 mod protocol_errors;
 mod request_budget;
@@ -12,7 +14,9 @@ mod response_writer;
 mod tests;
 
 pub(crate) use connection::{Connection, ConnectionInfo};
-pub(crate) use listener::ListenerTask;
+pub(crate) use frame_bounds::FrameBounds;
+pub(crate) use handshake::{HandshakeThread, TlsHandshakes};
+pub(crate) use listener::{ListenerTask, SharedByListeners};
 pub(crate) use request_budget::RequestBudget;
 pub(crate) use request_reader::RequestReader;
 pub(crate) use response_budget::{ResponseBudget, ResponseCharge};
@@ -21,6 +25,7 @@ pub(crate) use response_writer::ResponseWriter;
 use crate::trace::{Arrival, Recording};
 use bytes::Bytes;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a connection does once a request has been handled.
@@ -33,6 +38,8 @@ pub(crate) enum Reply {
     Nothing,
     /// It closes. The text gives the reason and goes to the log.
     Close(String),
+    /// It sends these chunks and closes. The text gives the reason and goes to the log.
+    SendAndClose(Vec<Bytes>, String),
     /// It carries out this reply and then begins no request for this long (KIP-219).
     Muted(Box<Reply>, Duration),
 }
@@ -65,10 +72,24 @@ pub(crate) trait RequestHandler: Send + Sync + 'static {
     /// What the handler keeps for each connection; the connection owns it.
     type Session: Send + 'static;
 
-    /// Makes the session of a new connection.
-    fn open(&self, info: &ConnectionInfo) -> Self::Session;
+    /// Makes the session of a new connection. `bounds` are the sizes of frames that the connection may receive, which the
+    /// session may change.
+    fn open(&self, info: &ConnectionInfo, bounds: &Arc<FrameBounds>) -> Self::Session;
 
-    /// Begins to answer a request. `frame` starts behind the length prefix and has at least eight bytes. The arrays of
+    /// The name of a client by the certificate that it presented, in DER; none if it presented none.
+    ///
+    /// # Errors
+    /// The client gets no name by the certificate. The text gives the reason and goes to the log.
+    fn identify(&self, _certificate: Option<&[u8]>) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    /// The sizes of frames that a new connection may receive.
+    fn frame_bounds(&self) -> FrameBounds {
+        FrameBounds::of_requests()
+    }
+
+    /// Begins to answer a request. `frame` starts behind the length prefix. The arrays of
     /// the request may take `memory` bytes.
     ///
     /// # Errors
@@ -87,7 +108,7 @@ pub(crate) trait RequestHandler: Send + Sync + 'static {
     }
 
     /// Begins the trace record of a request; none if the filter excludes the request.
-    fn record(&self, _arrival: Arrival, _frame: &Bytes) -> Option<Box<Recording>> {
+    fn record(&self, _session: &Self::Session, _arrival: Arrival, _frame: &Bytes) -> Option<Box<Recording>> {
         None
     }
 

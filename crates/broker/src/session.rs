@@ -1,6 +1,9 @@
-//! The session of a connection: the listener that accepted it, the client's address, and what the client says of
-//! itself.
+//! The session of a connection: the listener that accepted it, the client's address, its principal, and what the client
+//! says of itself.
 
+use crate::login::{Login, LoginOptions};
+use crate::net::FrameBounds;
+use ottla_auth::mapping_rules::MappingRules;
 use ottla_wire::Text;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,19 +26,74 @@ impl AdvertisedAddress {
     }
 }
 
+/// How clients of a listener connect (S-11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    /// Without encryption or authentication.
+    Plaintext,
+    /// With TLS; a client certificate may say who the client is.
+    Ssl,
+    /// Without encryption, with SASL.
+    SaslPlaintext,
+    /// With TLS and SASL.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    /// All protocols.
+    pub const ALL: [SecurityProtocol; 4] = [
+        SecurityProtocol::Plaintext,
+        SecurityProtocol::Ssl,
+        SecurityProtocol::SaslPlaintext,
+        SecurityProtocol::SaslSsl,
+    ];
+
+    /// Kafka's name of the protocol.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SecurityProtocol::Plaintext => "PLAINTEXT",
+            SecurityProtocol::Ssl => "SSL",
+            SecurityProtocol::SaslPlaintext => "SASL_PLAINTEXT",
+            SecurityProtocol::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub const fn has_tls(self) -> bool {
+        matches!(self, SecurityProtocol::Ssl | SecurityProtocol::SaslSsl)
+    }
+
+    /// Whether clients authenticate with SASL.
+    pub const fn has_sasl(self) -> bool {
+        matches!(self, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl)
+    }
+}
+
 /// A listener as its clients see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Listener {
     /// Its name in `listeners`.
-    pub(crate) name: &'static str,
+    pub(crate) name: Text,
+    pub(crate) protocol: SecurityProtocol,
     /// The address that clients of this listener connect to (S-13).
     pub(crate) advertised: AdvertisedAddress,
+    /// How clients authenticate with SASL, if they do.
+    pub(crate) login: Option<Arc<LoginOptions>>,
+    /// From the subjects of certificates to principals.
+    pub(crate) mapping_rules: MappingRules,
 }
 
 impl Listener {
-    /// The one kind of listener that is served: no encryption, no authentication.
+    /// A listener without encryption and authentication.
     pub(crate) fn plaintext(advertised: AdvertisedAddress) -> Listener {
-        Listener { name: "PLAINTEXT", advertised }
+        let protocol = SecurityProtocol::Plaintext;
+        Listener {
+            name: Text::from_static(protocol.name()),
+            protocol,
+            advertised,
+            login: None,
+            mapping_rules: MappingRules::subjects(),
+        }
     }
 }
 
@@ -58,13 +116,35 @@ pub(crate) struct Session {
     principal: Text,
     /// The client id of the last request header; empty if the header has none.
     pub(crate) client_id: Text,
+    /// The login of a connection that authenticates with SASL.
+    login: Option<Arc<Login>>,
 }
 
 impl Session {
+    /// The session of a connection without SASL.
     pub(crate) fn new(listener: Arc<Listener>, peer: SocketAddr) -> Session {
-        let host = peer.ip().to_canonical();
-        let principal = Text::from_static(ANONYMOUS);
-        Session { listener, peer, host, principal, client_id: Text::from_static("") }
+        Session {
+            listener,
+            peer,
+            host: peer.ip().to_canonical(),
+            principal: Text::from_static(ANONYMOUS),
+            client_id: Text::from_static(""),
+            login: None,
+        }
+    }
+
+    /// The session of a connection whose client has yet to authenticate, if the listener has SASL. The login raises the
+    /// bounds of frames when the client has authenticated.
+    pub(crate) fn before_login(
+        listener: Arc<Listener>,
+        peer: SocketAddr,
+        bounds: &Arc<FrameBounds>,
+    ) -> Session {
+        let login = listener
+            .login
+            .as_ref()
+            .map(|options| Arc::new(Login::new(Arc::clone(options), Arc::clone(bounds))));
+        Session { login, ..Session::new(listener, peer) }
     }
 
     /// Who the client is, as `Type:name`.
@@ -82,6 +162,11 @@ impl Session {
         &self.listener.name
     }
 
+    /// The login of a connection that authenticates with SASL.
+    pub(crate) fn login(&self) -> Option<&Arc<Login>> {
+        self.login.as_ref()
+    }
+
     /// The client has proved who it is.
     pub(crate) fn set_principal(&mut self, principal: &str) {
         self.principal = Text::from(principal);
@@ -90,6 +175,14 @@ impl Session {
     /// The address that this client connects to.
     pub(crate) fn advertised(&self) -> &AdvertisedAddress {
         &self.listener.advertised
+    }
+
+    /// Takes the principal of the login. Requests under way keep the session that they began with.
+    pub(crate) fn take_principal(session: &mut Arc<Session>) {
+        let principal = session.login.as_ref().and_then(|login| login.principal());
+        if let Some(principal) = principal.filter(|principal| *principal != session.principal) {
+            Arc::make_mut(session).principal = principal;
+        }
     }
 
     /// Notes the client id of a request header. Requests under way keep the session that they began with.

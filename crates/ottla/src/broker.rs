@@ -4,7 +4,10 @@ use crate::config::{BadConfig, Config, Durability, Http, Storage};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ottla_broker::host::{self, Host, HostOptions, RunningHost, Snapshots};
-use ottla_broker::{AdvertisedAddress, Context, ContextOptions, Limits, Server, Trace};
+use ottla_broker::{
+    AdvertisedAddress, Context, ContextOptions, Limits, ListenerConfig, ListenerError, Randomness,
+    ServedListener, Server, Trace,
+};
 use ottla_core::config::Settings;
 use ottla_store::{DiskMedium, Medium, MemoryMedium, Options};
 use ottla_web::{App, Web};
@@ -31,6 +34,7 @@ const MIN_SEGMENT_SIZE: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct Broker {
     address: SocketAddr,
+    addresses: Vec<(String, SocketAddr)>,
     description: String,
     server: Option<Server>,
     web: Option<Web>,
@@ -103,11 +107,11 @@ impl Broker {
     /// # Errors
     /// The configuration is not legal, the address is taken, or the data cannot be opened.
     pub fn start(config: &Config) -> Result<Broker, StartError> {
-        let listener = listen(&config.listen)?;
-        let advertised = advertised(config, &listener)?;
         let place = storage_name(config);
-        let limits = Limits::of(&config.settings()?);
-        let trace = Trace::new(bytes(&config.settings()?, "ottla.trace.bytes"));
+        let settings = config.settings()?;
+        let listeners = bind_listeners(config, &settings)?;
+        let limits = Limits::of(&settings);
+        let trace = Trace::new(bytes(&settings, "ottla.trace.bytes"));
         let http = listen_http(&config.http)?;
         let started = start_host(config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -117,14 +121,21 @@ impl Broker {
             .enable_all()
             .build()
             .map_err(|source| StartError::System { what: "threads", source })?;
+        let names: Vec<String> = listeners.iter().map(|(_, served)| served.name().to_owned()).collect();
         let RunningHost { host, reader, failure, description, thread, .. } = started;
         let bind = async {
+            let advertised = listeners.first().map(|(_, served)| served.advertised().clone());
+            let advertised = advertised.unwrap_or_else(|| AdvertisedAddress { host: String::new(), port: 0 });
             let options = ContextOptions { limits, trace, ..ContextOptions::new(advertised, place) };
             let context = Context::new(host.clone(), reader, options).await.map_err(io::Error::other)?;
             if let Some(ring) = config.trace {
                 context.trace().start(ring);
             }
-            let server = Server::bind(tokio::net::TcpListener::from_std(listener)?, context)?;
+            let mut sockets = Vec::with_capacity(listeners.len());
+            for (socket, served) in listeners {
+                sockets.push((tokio::net::TcpListener::from_std(socket)?, served));
+            }
+            let server = Server::bind_all(sockets, context)?;
             let web = match http {
                 Some((listener, names)) => Some(start_web(listener, names, &server, &failure)?),
                 None => None,
@@ -140,8 +151,10 @@ impl Broker {
             }
         };
         let address = server.local_addr();
+        let addresses = names.into_iter().zip(server.local_addrs()).collect();
         Ok(Broker {
             address,
+            addresses,
             description,
             server: Some(server),
             web,
@@ -155,6 +168,19 @@ impl Broker {
     /// The address clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The addresses of all listeners with their names, in the order of `listeners`.
+    pub fn addresses(&self) -> &[(String, SocketAddr)] {
+        &self.addresses
+    }
+
+    /// Reads the keys and certificates of all listeners again. A set that cannot be used is logged, and the one before
+    /// stays in force.
+    pub fn reload_certificates(&self) {
+        if let Some(server) = &self.server {
+            server.reload_certificates();
+        }
     }
 
     /// The address of the pages, metrics and health; none if HTTP is off or its default port was in use.
@@ -383,23 +409,34 @@ fn absolute(folder: &Path) -> PathBuf {
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
 }
 
-/// The address that clients connect to: the configured one, else the address that the broker listens on.
-/// For a wildcard address it is `localhost`, since no other name is known.
-fn advertised(config: &Config, listener: &TcpListener) -> Result<AdvertisedAddress, StartError> {
-    let address =
-        listener.local_addr().map_err(|source| StartError::System { what: "the local address", source })?;
-    if let Some(given) = &config.advertise {
-        let bad = || BadConfig::new("advertised address", format!("'{given}' is not host:port"));
-        let (host, port) = given.rsplit_once(':').ok_or_else(bad)?;
-        let port = port.parse().map_err(|_| bad())?;
-        let advertised = AdvertisedAddress { host: host.trim_matches(['[', ']']).to_owned(), port };
-        return Ok(advertised.bound_to(address));
+/// Binds the listeners of a configuration, and reads their keys and users.
+fn bind_listeners(
+    config: &Config,
+    settings: &Settings,
+) -> Result<Vec<(TcpListener, ServedListener)>, StartError> {
+    let refused = |error: ListenerError| BadConfig::new("broker configuration", error.to_string());
+    let mut configured = ListenerConfig::all(settings, &config.listen).map_err(refused)?;
+    if let (Some(given), [only]) = (&config.advertise, &mut configured[..]) {
+        only.advertised = Some(advertise(given)?);
     }
-    let host = match address.ip() {
-        ip if ip.is_unspecified() => "localhost".to_owned(),
-        ip => ip.to_string(),
-    };
-    Ok(AdvertisedAddress { host, port: address.port() })
+    let randomness = Randomness::default();
+    let mut listeners = Vec::with_capacity(configured.len());
+    for listener in configured {
+        let socket = listen(&listener.bind)?;
+        let bound = socket.local_addr();
+        let bound = bound.map_err(|source| StartError::System { what: "the local address", source })?;
+        let served = listener.serve(settings, listener.advertised(bound), &randomness).map_err(refused)?;
+        listeners.push((socket, served));
+    }
+    Ok(listeners)
+}
+
+/// The address of `--advertise`.
+fn advertise(given: &str) -> Result<AdvertisedAddress, BadConfig> {
+    let bad = || BadConfig::new("advertised address", format!("'{given}' is not host:port"));
+    let (host, port) = given.rsplit_once(':').ok_or_else(bad)?;
+    let port = port.parse().map_err(|_| bad())?;
+    Ok(AdvertisedAddress { host: host.trim_matches(['[', ']']).to_owned(), port })
 }
 
 /// A new cluster id: 16 random bytes as 22 characters of URL-safe base64.
@@ -415,10 +452,12 @@ mod tests {
     use super::*;
 
     fn advertised_for(listen: &str, advertise: Option<&str>) -> (String, u16) {
-        let config = Config { advertise: advertise.map(str::to_owned), ..Config::default() };
-        let listener = super::listen(listen).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let AdvertisedAddress { host, port: told } = advertised(&config, &listener).unwrap();
+        let (listen, advertise) = (listen.to_owned(), advertise.map(str::to_owned));
+        let config = Config { listen, advertise, ..Config::default() };
+        let listeners = bind_listeners(&config, &config.settings().unwrap()).unwrap();
+        let (socket, served) = &listeners[0];
+        let port = socket.local_addr().unwrap().port();
+        let AdvertisedAddress { host, port: told } = served.advertised().clone();
         (host, if told == port { 0 } else { told })
     }
 

@@ -1,10 +1,11 @@
 //! `ottla serve`: runs a broker until a signal stops it or its log fails.
 
 use crate::logging::Logging;
-use crate::signals::stop_signal;
+use crate::signals::{reload_signal, stop_signal};
 use crate::terminal::{last_output, say};
 use ottla::{BadConfig, Broker, Config, Durability, Http, Storage};
 use ottla_wire::explain::escape_lines;
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -75,7 +76,12 @@ pub(crate) fn run(args: &ServeArgs, started: Instant) -> ExitCode {
     };
     let (address, millis) = (broker.address(), started.elapsed().as_secs_f64() * 1e3);
     let pages = broker.http_address().map_or_else(String::new, |http| format!(", pages at http://{http}"));
-    println!("Ottla serves on {address}{pages}, {}, ready after {millis:.1} ms", broker.describe());
+    let more = broker.addresses().iter().skip(1).fold(String::new(), |mut text, (name, address)| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, ", {name} on {address}");
+        text
+    });
+    println!("Ottla serves on {address}{more}{pages}, {}, ready after {millis:.1} ms", broker.describe());
     let failed = wait(&broker, &logging);
     match failed.map_or_else(|| broker.stop(), Err) {
         Ok(()) => ExitCode::SUCCESS,
@@ -95,8 +101,18 @@ fn wait(broker: &Broker, logging: &Logging) -> Option<ottla::BrokerFailure> {
             failed = broker.failed() => Some(failed),
             () = stop_signal() => None,
             () = logging.report_dropped() => None,
+            () = reload_on_signal(broker) => None,
         }
     })
+}
+
+/// Reads the keys and certificates again at each SIGHUP.
+async fn reload_on_signal(broker: &Broker) {
+    let Some(mut signal) = reload_signal() else { return std::future::pending().await };
+    while signal.recv().await.is_some() {
+        broker.reload_certificates();
+    }
+    std::future::pending().await
 }
 
 fn config(args: &ServeArgs) -> Result<Config, BadConfig> {

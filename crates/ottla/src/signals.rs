@@ -1,6 +1,6 @@
-//! The signals that end a command.
+//! The signals that end a command or make it read its files again.
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for Ctrl-C or SIGTERM.
 pub(crate) async fn stop_signal() {
@@ -14,4 +14,9 @@ pub(crate) async fn stop_signal() {
         _ = tokio::signal::ctrl_c() => {}
         () = terminated => {}
     }
+}
+
+/// The SIGHUPs that this process receives; none if the system refuses to deliver them.
+pub(crate) fn reload_signal() -> Option<Signal> {
+    signal(SignalKind::hangup()).ok()
 }

@@ -69,7 +69,7 @@ pub(super) fn complete<R>(outcome: Outcome<R>, completion: Completion<R>) -> Out
         }
         Outcome::Muted(outcome, span) => Outcome::Muted(Box::new(complete(*outcome, completion)), span),
         Outcome::Nothing => Outcome::Close("acks is 0 and the client may not write to a topic".to_owned()),
-        Outcome::Close(why) => Outcome::Close(why),
+        other @ (Outcome::Close(_) | Outcome::SendAndClose(..)) => other,
     }
 }
 

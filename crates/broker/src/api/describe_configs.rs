@@ -120,7 +120,7 @@ fn fixed_rows(ctx: &Context) -> Vec<Row> {
         Row { name, value: Some(value), read_only: true, kind, doc, synonyms }
     };
     let (list, id) = (Kind::List(&[]), Kind::Int(0, i32::MAX));
-    let listener = format!("PLAINTEXT://{}:{}", ctx.advertised().host, ctx.advertised().port);
+    let listener = format!("{}://{}:{}", ctx.listener.name, ctx.advertised().host, ctx.advertised().port);
     vec![
         row("advertised.listeners", list, listener, "the address that clients connect to"),
         row("broker.id", id, ctx.node_id.to_string(), "another name of node.id"),

@@ -2,13 +2,16 @@
 //! authorization, answers, counts, and charges the response budget.
 
 use super::authorization::{self, Authorization, Verdict};
-use super::{APIS, Api, MuteUse, Order, Outcome, Repeat, api_versions};
+use super::{APIS, Api, MuteUse, Order, Outcome, Repeat, api_versions, sasl_authenticate};
 use crate::ApiMetrics;
 use crate::context::Context;
-use crate::net::{BeginError, ConnectionEvent, ConnectionInfo, Reply, ReplyFuture, RequestHandler};
-use crate::session::Session;
+use crate::net::{
+    BeginError, ConnectionEvent, ConnectionInfo, FrameBounds, Reply, ReplyFuture, RequestHandler,
+};
+use crate::session::{Listener, Session};
 use crate::trace::{Arrival, Recording, Stage};
 use bytes::Bytes;
+use ottla_auth::distinguished_name::subject_name;
 use ottla_types::TopicId;
 use ottla_wire::frame::{self, RequestHeader};
 use ottla_wire::{ApiKey, DecodeError, DecodeProblem, Reader, Response, Uuid, Versions};
@@ -131,7 +134,11 @@ impl<T> Outcome<T> {
 
 /// Counts the error codes of a response, and notes them if the request is traced.
 fn note_errors<T: Response>(ctx: &Context, outcome: &Outcome<T>, metrics: Option<&ApiMetrics>) {
-    let (Outcome::Send(response) | Outcome::Charged(response, _)) = outcome else { return };
+    let (Outcome::Send(response) | Outcome::Charged(response, _) | Outcome::SendAndClose(response, _)) =
+        outcome
+    else {
+        return;
+    };
     if let Some(metrics) = metrics {
         response.error_codes(&mut |code| metrics.error(code));
     }
@@ -161,7 +168,9 @@ fn count_reply(reply: &Reply, metrics: Option<&ApiMetrics>, begun: Instant) {
     let Some(metrics) = metrics else { return };
     metrics.record_latency(begun.elapsed());
     match reply {
-        Reply::Send(chunks, _) => metrics.bytes_out.add(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
+        Reply::Send(chunks, _) | Reply::SendAndClose(chunks, _) => {
+            metrics.bytes_out.add(chunks.iter().map(|chunk| chunk.len() as u64).sum())
+        }
         Reply::Nothing | Reply::Muted(..) => {}
         Reply::Close(_) => metrics.broken.add(1),
     }
@@ -169,15 +178,23 @@ fn count_reply(reply: &Reply, metrics: Option<&ApiMetrics>, begun: Instant) {
 
 /// Encodes the response of an outcome, whose mute has been split off.
 fn reply<T: Response>(outcome: Outcome<T>, session: &Session, correlation_id: i32, version: i16) -> Reply {
+    let mut close = None;
     let (response, charge) = match outcome {
         Outcome::Send(response) => (response, None),
+        Outcome::SendAndClose(response, why) => {
+            close = Some(log_line(session, T::KEY, version, why));
+            (response, None)
+        }
         Outcome::Charged(response, charge) => (response, Some(charge)),
         Outcome::Nothing => return Reply::Nothing,
         Outcome::Close(why) => return Reply::Close(log_line(session, T::KEY, version, why)),
         Outcome::Muted(outcome, _) => return reply(*outcome, session, correlation_id, version),
     };
     match frame::response(correlation_id, &response, version) {
-        Ok(frame) => Reply::Send(frame.into_chunks(), charge),
+        Ok(frame) => match close {
+            None => Reply::Send(frame.into_chunks(), charge),
+            Some(why) => Reply::SendAndClose(frame.into_chunks(), why),
+        },
         Err(error) => {
             let why = format!("cannot encode the response, which is a bug in the broker: {error}");
             Reply::Close(log_line(session, T::KEY, version, why))
@@ -195,13 +212,40 @@ fn row(head: &[u8]) -> Option<&'static ApiRow> {
 }
 
 /// Answers the requests of connections with the APIs of the table.
-pub(crate) struct Dispatch(Arc<Context>);
+#[derive(Clone)]
+pub(crate) struct Dispatch {
+    context: Arc<Context>,
+    /// The listener whose connections are answered.
+    listener: Arc<Listener>,
+}
 
 impl RequestHandler for Dispatch {
     type Session = Arc<Session>;
 
-    fn open(&self, info: &ConnectionInfo) -> Arc<Session> {
-        Arc::new(Session::new(Arc::clone(&self.0.listener), info.peer))
+    fn open(&self, info: &ConnectionInfo, bounds: &Arc<FrameBounds>) -> Arc<Session> {
+        let mut session = Session::before_login(Arc::clone(&self.listener), info.peer, bounds);
+        if let Some(name) = &info.certificate_name {
+            session.set_principal(&format!("User:{name}"));
+        }
+        Arc::new(session)
+    }
+
+    fn identify(&self, certificate: Option<&[u8]>) -> Result<Option<String>, String> {
+        // With SASL the login says who the client is (S-27).
+        let Some(certificate) = certificate.filter(|_| self.listener.login.is_none()) else {
+            return Ok(None);
+        };
+        let subject = subject_name(certificate).map_err(|error| error.to_string())?;
+        match self.listener.mapping_rules.apply(&subject) {
+            Ok(Some(name)) if !name.is_empty() => Ok(Some(name)),
+            Ok(_) => Err(format!("no rule of ssl.principal.mapping.rules gives a name to {subject:?}")),
+            Err(error) => Err(format!("{error}: {subject:?}")),
+        }
+    }
+
+    fn frame_bounds(&self) -> FrameBounds {
+        let login = self.listener.login.as_ref();
+        login.map_or_else(FrameBounds::of_requests, |login| FrameBounds::before_login(login.max_receive))
     }
 
     fn begin(
@@ -211,11 +255,16 @@ impl RequestHandler for Dispatch {
         memory: usize,
         recording: Option<&Recording>,
     ) -> Result<ReplyFuture, BeginError> {
+        Session::take_principal(session);
+        if session.login().is_some_and(|login| login.expects_raw_token()) {
+            let (ctx, session) = (self.context(recording), Arc::clone(session));
+            return Ok(Box::pin(async move { sasl_authenticate::answer_raw(&ctx, &session, &frame).await }));
+        }
         let row = row(&frame);
         let repeated = row.is_some_and(|row| row.repeat == Repeat::Repeats).then(|| (frame.clone(), memory));
         let begun = self.decode(session, frame, memory, recording);
         if let Err(BeginError::Malformed(_)) = begun {
-            self.0.metrics().malformed.add(1);
+            self.context.metrics().malformed.add(1);
         }
         let begun = begun?;
         if row.is_some_and(|row| row.order == Order::Overlaps) {
@@ -223,12 +272,12 @@ impl RequestHandler for Dispatch {
             return Ok(begun);
         }
         let repeated = repeated.map(|(frame, memory)| (Arc::clone(session), frame, memory));
-        let dispatch = Dispatch(Arc::clone(&self.0));
+        let dispatch = self.clone();
         Ok(Box::pin(async move { dispatch.charge(begun.await, repeated).await }))
     }
 
     fn connection_event(&self, event: ConnectionEvent) {
-        let metrics = self.0.metrics();
+        let metrics = self.context.metrics();
         match event {
             ConnectionEvent::Accepted => metrics.accepted.add(1),
             ConnectionEvent::Closed => metrics.closed.add(1),
@@ -237,15 +286,17 @@ impl RequestHandler for Dispatch {
     }
 
     fn max_connections(&self) -> Option<usize> {
-        self.0.shards.settings().max_connections()
+        self.context.shards.settings().max_connections()
     }
 
     fn is_recording(&self) -> bool {
-        self.0.trace.is_on()
+        self.context.trace.is_on()
     }
 
-    fn record(&self, arrival: Arrival, frame: &Bytes) -> Option<Box<Recording>> {
-        self.0.trace.record(arrival, frame)
+    fn record(&self, session: &Arc<Session>, arrival: Arrival, frame: &Bytes) -> Option<Box<Recording>> {
+        // A token without a request header is a secret.
+        let is_token = session.login().is_some_and(|login| login.expects_raw_token());
+        if is_token { None } else { self.context.trace.record(arrival, frame) }
     }
 
     fn may_overlap(&self, head: &[u8]) -> bool {
@@ -255,9 +306,9 @@ impl RequestHandler for Dispatch {
 
 impl Dispatch {
     /// Answers requests with this context, and starts to count them.
-    pub(crate) fn new(context: Arc<Context>) -> Dispatch {
+    pub(crate) fn new(context: Arc<Context>, listener: Arc<Listener>) -> Dispatch {
         context.metrics().serve(APIS.iter().map(|api| api.key));
-        Dispatch(context)
+        Dispatch { context, listener }
     }
 
     /// Charges a response to the response budget. If it has to wait, the response of a request that may be repeated is
@@ -265,15 +316,15 @@ impl Dispatch {
     async fn charge(&self, reply: Reply, repeated: Option<(Arc<Session>, Bytes, usize)>) -> Reply {
         let Reply::Send(chunks, None) = reply else { return reply };
         let size = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        if let Some(charge) = self.0.response_budget.try_charge(size) {
+        if let Some(charge) = self.context.response_budget.try_charge(size) {
             return Reply::Send(chunks, Some(charge));
         }
         let Some((mut session, frame, memory)) = repeated else {
-            let charge = self.0.response_budget.charge(size).await;
+            let charge = self.context.response_budget.charge(size).await;
             return Reply::Send(chunks, Some(charge));
         };
         drop(chunks);
-        let charge = self.0.response_budget.charge(size).await;
+        let charge = self.context.response_budget.charge(size).await;
         match self.decode(&mut session, frame, memory, None) {
             Ok(again) => match again.await {
                 Reply::Send(chunks, None) => Reply::Send(chunks, Some(charge)),
@@ -295,6 +346,10 @@ impl Dispatch {
         let (header, body) = frame::read_request_header(&frame).map_err(bad)?;
         let RequestHeader { api_key: key, api_version: version, correlation_id, client_id, .. } = header;
         Session::set_client_id(session, client_id.as_ref());
+        if let Some(login) = session.login() {
+            let admitted = login.admit(key, tokio::time::Instant::now());
+            admitted.map_err(|why| BeginError::Malformed(log_line(session, key, version, why)))?;
+        }
         let Some(row) = ApiRow::find(key) else {
             let why = "byte 4, field RequestApiKey: this API is not served";
             return Err(BeginError::Malformed(log_line(session, key, version, why)));
@@ -308,7 +363,7 @@ impl Dispatch {
             let why = format!("byte 6, field RequestApiVersion: served are {}", row.served());
             return Err(BeginError::Malformed(log_line(session, key, version, why)));
         }
-        if let Some(metrics) = self.0.metrics().api(key) {
+        if let Some(metrics) = self.context.metrics().api(key) {
             metrics.bytes_in.add(PREFIX + frame.len() as u64);
         }
         let call = Call {
@@ -326,8 +381,8 @@ impl Dispatch {
 
     fn context(&self, recording: Option<&Recording>) -> Arc<Context> {
         match recording {
-            None => Arc::clone(&self.0),
-            Some(recording) => Arc::new(self.0.traced(recording.notes())),
+            None => Arc::clone(&self.context),
+            Some(recording) => Arc::new(self.context.traced(recording.notes())),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{APIS, Dispatch};
 use crate::context::{Context, ContextOptions};
 use crate::host::{self, HostOptions, Snapshots};
-use crate::net::{ConnectionInfo, Reply, RequestHandler};
+use crate::net::{ConnectionInfo, FrameBounds, Reply, RequestHandler};
 use crate::session::AdvertisedAddress;
 use bytes::Bytes;
 use ottla_core::config::Settings;
@@ -26,13 +26,21 @@ async fn dispatch() -> Dispatch {
     let started = host::start(Arc::new(MemoryMedium::new()), options).unwrap();
     let advertised = AdvertisedAddress { host: "localhost".to_owned(), port: 9092 };
     let options = ContextOptions::new(advertised, "memory");
-    Dispatch::new(Arc::new(Context::new(started.host, started.reader, options).await.unwrap()))
+    let context = Arc::new(Context::new(started.host, started.reader, options).await.unwrap());
+    let listener = Arc::clone(&context.listener);
+    Dispatch::new(context, listener)
 }
 
 /// The reply to a request; none if the request waits for another event.
 async fn ask(dispatch: &Dispatch, frame: &[u8]) -> Option<Reply> {
-    let info = ConnectionInfo { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)) };
-    match dispatch.begin(&mut dispatch.open(&info), Bytes::copy_from_slice(frame), 1 << 20, None) {
+    let info =
+        ConnectionInfo { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)), certificate_name: None };
+    match dispatch.begin(
+        &mut dispatch.open(&info, &Arc::new(FrameBounds::of_requests())),
+        Bytes::copy_from_slice(frame),
+        1 << 20,
+        None,
+    ) {
         Ok(reply) => timeout(Duration::from_millis(20), reply).await.ok(),
         Err(why) => Some(Reply::Close(format!("{why:?}"))),
     }

@@ -99,12 +99,14 @@ enum Progress {
 type CompletedRequest = (Reply, Option<Box<Recording>>);
 
 /// What the network knows of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ConnectionInfo {
     /// Its number; connections are counted from 1.
     pub(crate) number: u64,
     /// The address of the client.
     pub(crate) peer: SocketAddr,
+    /// The name of the client by its certificate, if it presented one.
+    pub(crate) certificate_name: Option<String>,
 }
 
 /// A connection that is served.
@@ -141,7 +143,7 @@ where
         writer: ResponseWriter<W>,
     ) -> Self {
         Connection {
-            session: handler.open(&info),
+            session: handler.open(&info, reader.bounds()),
             handler,
             limits,
             info,
@@ -243,8 +245,8 @@ where
     }
 
     fn record(&self, at: std::time::Instant, frame: &Bytes) -> Option<Box<Recording>> {
-        let ConnectionInfo { number: connection, peer } = self.info;
-        self.handler.record(Arrival { connection, peer, at }, frame)
+        let ConnectionInfo { number: connection, peer, .. } = self.info;
+        self.handler.record(&self.session, Arrival { connection, peer, at }, frame)
     }
 
     fn may_begin(&self, head: &[u8]) -> bool {
@@ -324,6 +326,11 @@ where
             match reply {
                 Reply::Send(chunks, charge) => self.writer.push(chunks, charge),
                 Reply::Nothing | Reply::Muted(..) => {}
+                Reply::SendAndClose(chunks, why) => {
+                    self.writer.push(chunks, None);
+                    refused = Some(why);
+                    break;
+                }
                 Reply::Close(why) => {
                     refused = Some(why);
                     break;
@@ -341,7 +348,7 @@ where
 
 fn note_reply(recording: &mut Recording, reply: &Reply) {
     match reply {
-        Reply::Send(chunks, _) => recording.response(chunks),
+        Reply::Send(chunks, _) | Reply::SendAndClose(chunks, _) => recording.response(chunks),
         Reply::Nothing => recording.no_response(),
         Reply::Close(why) => recording.closed(why),
         Reply::Muted(reply, _) => note_reply(recording, reply),

@@ -1,5 +1,7 @@
 //! Accepts the connections of one TCP listener, counts them, and ends them when the broker stops.
 
+use super::connection::CloseReason;
+use super::handshake::{TlsHandshakes, client_certificate};
 use super::protocol_errors::ProtocolErrors;
 use super::{
     Connection, ConnectionEvent, ConnectionInfo, RequestBudget, RequestHandler, RequestReader, ResponseWriter,
@@ -8,7 +10,9 @@ use crate::Limits;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -36,16 +40,17 @@ impl ListenerTask {
         listener: TcpListener,
         handler: Arc<H>,
         limits: Limits,
-        budget: Arc<RequestBudget>,
+        shared: SharedByListeners,
+        tls: Option<TlsHandshakes>,
     ) -> io::Result<ListenerTask> {
         let address = listener.local_addr()?;
         let (stop, stopping) = watch::channel(false);
         let acceptor = Acceptor {
             handler,
             limits: Arc::new(limits),
-            budget,
+            shared,
+            tls,
             stopping,
-            accepted: 0,
             rejected: ProtocolErrors::default(),
             misbehaved: Arc::default(),
         };
@@ -79,10 +84,10 @@ impl Drop for ListenerTask {
 struct Acceptor<H> {
     handler: Arc<H>,
     limits: Arc<Limits>,
-    budget: Arc<RequestBudget>,
+    shared: SharedByListeners,
+    /// How TLS connections are accepted; none if the listener has no TLS.
+    tls: Option<TlsHandshakes>,
     stopping: watch::Receiver<bool>,
-    /// Connections accepted so far; numbers them.
-    accepted: u64,
     rejected: ProtocolErrors,
     misbehaved: Arc<ProtocolErrors>,
 }
@@ -115,7 +120,7 @@ impl<H: RequestHandler> Acceptor<H> {
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
         let most = self.handler.max_connections().unwrap_or(self.limits.max_connections);
-        if connections.len() >= most {
+        if !self.shared.open.try_add(most) {
             self.handler.connection_event(ConnectionEvent::Rejected);
             self.rejected.warn(peer, format_args!("max.connections ({most}) are open already"));
             return;
@@ -123,23 +128,25 @@ impl<H: RequestHandler> Acceptor<H> {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
         }
-        self.accepted += 1;
-        let info = ConnectionInfo { number: self.accepted, peer };
-        let (source, sink) = stream.into_split();
-        let reader = RequestReader::new(source, Arc::clone(&self.budget), Arc::clone(&self.limits));
-        let connection = Connection::new(
-            Arc::clone(&self.handler),
-            Arc::clone(&self.limits),
-            info,
-            reader,
-            ResponseWriter::new(sink),
-        );
-        let stopping = self.stopping.clone();
+        let info = ConnectionInfo { number: self.shared.open.next_number(), peer, certificate_name: None };
         let misbehaved = Arc::clone(&self.misbehaved);
-        let counted = CountedConnection::new(Arc::clone(&self.handler));
+        let counted = CountedConnection::new(Arc::clone(&self.handler), Arc::clone(&self.shared.open));
+        let acceptance = Acceptance {
+            handler: Arc::clone(&self.handler),
+            limits: Arc::clone(&self.limits),
+            budget: Arc::clone(&self.shared.budget),
+            stopping: self.stopping.clone(),
+        };
+        let tls = self.tls.clone();
         connections.spawn(async move {
             let _counted = counted;
-            let reason = connection.serve(stopping).await;
+            let reason = match tls {
+                None => {
+                    let (source, sink) = stream.into_split();
+                    acceptance.serve(info, source, sink).await
+                }
+                Some(tls) => Box::pin(acceptance.serve_encrypted(&tls, info, stream)).await,
+            };
             if reason.is_ordinary() {
                 tracing::debug!(%peer, "closed: {reason}");
             } else {
@@ -149,19 +156,96 @@ impl<H: RequestHandler> Acceptor<H> {
     }
 }
 
-/// Counts a connection as accepted, and as closed when dropped, also after a panic.
-struct CountedConnection<H: RequestHandler>(Arc<H>);
+/// What serves a connection that was accepted.
+struct Acceptance<H> {
+    handler: Arc<H>,
+    limits: Arc<Limits>,
+    budget: Arc<RequestBudget>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl<H: RequestHandler> Acceptance<H> {
+    async fn serve<R, W>(self, info: ConnectionInfo, source: R, sink: W) -> CloseReason
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin,
+    {
+        let Acceptance { handler, limits, budget, stopping } = self;
+        let reader = RequestReader::new(source, budget, Arc::clone(&limits), handler.frame_bounds());
+        let connection = Connection::new(handler, limits, info, reader, ResponseWriter::new(sink));
+        connection.serve(stopping).await
+    }
+
+    /// The same after the TLS handshake, which says who the client is if it presents a certificate.
+    async fn serve_encrypted(
+        self,
+        tls: &TlsHandshakes,
+        info: ConnectionInfo,
+        stream: TcpStream,
+    ) -> CloseReason {
+        let mut stopping = self.stopping.clone();
+        let accepted = tokio::select! {
+            accepted = tls.accept(stream) => accepted,
+            _ = stopping.wait_for(|stopping| *stopping) => return CloseReason::Normal("the broker stops"),
+        };
+        let identified = accepted.and_then(|stream| {
+            let certificate_name = self.handler.identify(client_certificate(&stream))?;
+            Ok((stream, certificate_name))
+        });
+        match identified {
+            Ok((stream, certificate_name)) => {
+                let (source, sink) = tokio::io::split(stream);
+                self.serve(ConnectionInfo { certificate_name, ..info }, source, sink).await
+            }
+            Err(why) => CloseReason::Refused(why),
+        }
+    }
+}
+
+/// What the listeners of a broker share: the connections that are open, and the memory of their requests.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedByListeners {
+    pub(crate) open: Arc<OpenConnections>,
+    pub(crate) budget: Arc<RequestBudget>,
+}
+
+/// The connections of all listeners.
+#[derive(Debug, Default)]
+pub(crate) struct OpenConnections {
+    open: AtomicUsize,
+    accepted: AtomicU64,
+}
+
+impl OpenConnections {
+    /// Counts one more connection, unless so many are open.
+    fn try_add(&self, most: usize) -> bool {
+        let add = |open: usize| (open < most).then_some(open + 1);
+        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    /// Numbers the connections from 1.
+    fn next_number(&self) -> u64 {
+        self.accepted.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// A connection that was added to the open ones. Dropping it counts it as closed, also after a panic.
+struct CountedConnection<H: RequestHandler> {
+    handler: Arc<H>,
+    open: Arc<OpenConnections>,
+}
 
 impl<H: RequestHandler> CountedConnection<H> {
-    fn new(handler: Arc<H>) -> CountedConnection<H> {
+    fn new(handler: Arc<H>, open: Arc<OpenConnections>) -> CountedConnection<H> {
         handler.connection_event(ConnectionEvent::Accepted);
-        CountedConnection(handler)
+        CountedConnection { handler, open }
     }
 }
 
 impl<H: RequestHandler> Drop for CountedConnection<H> {
     fn drop(&mut self) {
-        self.0.connection_event(ConnectionEvent::Closed);
+        self.open.open.fetch_sub(1, Ordering::Relaxed);
+        self.handler.connection_event(ConnectionEvent::Closed);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads requests from a socket: the length first, then only as many bytes as the request has paid for.
 
+use super::frame_bounds::{FrameBounds, SMALLEST_REQUEST};
 use super::request_budget::{RequestBudget, RequestCharge};
 use crate::Limits;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -11,8 +12,6 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 const PREFIX: usize = 4;
-/// The smallest request header: key, version and correlation id.
-const SMALLEST: usize = 8;
 /// Bytes that are paid for and read of a request before it counts as large.
 const FIRST_STEP: usize = 16 << 10;
 /// Bytes charged to each request in addition to its frame: arrays, names and the future that answers it.
@@ -77,12 +76,24 @@ pub(crate) struct RequestReader<R> {
     busy: Option<RequestCharge>,
     budget: Arc<RequestBudget>,
     limits: Arc<Limits>,
+    bounds: Arc<FrameBounds>,
 }
 
 impl<R: AsyncRead + Unpin> RequestReader<R> {
-    pub(crate) fn new(source: R, budget: Arc<RequestBudget>, limits: Arc<Limits>) -> RequestReader<R> {
+    pub(crate) fn new(
+        source: R,
+        budget: Arc<RequestBudget>,
+        limits: Arc<Limits>,
+        bounds: FrameBounds,
+    ) -> RequestReader<R> {
         let (buffer, charge) = (BytesMut::new(), RequestCharge::default());
-        RequestReader { source, buffer, charge, paid: 0, busy: None, budget, limits }
+        let bounds = Arc::new(bounds);
+        RequestReader { source, buffer, charge, paid: 0, busy: None, budget, limits, bounds }
+    }
+
+    /// The sizes of frames that the connection may receive.
+    pub(crate) fn bounds(&self) -> &Arc<FrameBounds> {
+        &self.bounds
     }
 
     /// The budget that the requests are charged to.
@@ -114,7 +125,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         if first == size {
             return Ok(NextRequest::Whole(self.take(size)));
         }
-        Ok(NextRequest::Large(Bytes::copy_from_slice(&self.buffer[PREFIX..PREFIX + SMALLEST])))
+        Ok(NextRequest::Large(Bytes::copy_from_slice(&self.buffer[PREFIX..PREFIX + SMALLEST_REQUEST])))
     }
 
     async fn further_steps(&mut self) -> Result<NextRequest, ReadError> {
@@ -172,10 +183,14 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
     /// The length prefix, if it is legal.
     fn checked_size(&self) -> Result<usize, ReadError> {
         let announced = (&self.buffer[..]).get_i32();
-        let most = self.limits.max_request_bytes;
+        let most = self.limits.max_request_bytes.min(self.bounds.largest());
+        let least = self.bounds.smallest();
         let why = match usize::try_from(announced) {
             Err(_) => "negative".to_owned(),
-            Ok(size) if size < SMALLEST => format!("too small for a request header ({SMALLEST} bytes)"),
+            Ok(size) if size < least => format!("too small for a request header ({least} bytes)"),
+            Ok(size) if size > most && most < self.limits.max_request_bytes => {
+                format!("over sasl.server.max.receive.size ({most}), and the client is not authenticated")
+            }
             Ok(size) if size > most => format!("over socket.request.max.bytes ({most})"),
             Ok(size) => return Ok(size),
         };
@@ -277,7 +292,8 @@ mod tests {
             peer.write_all(&vec![number as u8; size]).await.unwrap();
         }
         let limits = Arc::new(Limits::default());
-        let mut reader = RequestReader::new(source, RequestBudget::of(&limits, None), limits);
+        let mut reader =
+            RequestReader::new(source, RequestBudget::of(&limits, None), limits, FrameBounds::of_requests());
         for (number, size) in sizes.into_iter().enumerate() {
             let (first, mut next) = reader.next().await;
             reader = first;

@@ -2,8 +2,8 @@
 //! request says.
 
 use super::{
-    BeginError, Connection, ConnectionEvent, ConnectionInfo, ListenerTask, Reply, ReplyFuture, RequestBudget,
-    RequestHandler, RequestReader, ResponseWriter,
+    BeginError, Connection, ConnectionEvent, ConnectionInfo, FrameBounds, ListenerTask, Reply, ReplyFuture,
+    RequestBudget, RequestHandler, RequestReader, ResponseWriter, SharedByListeners,
 };
 use crate::Limits;
 use crate::trace::Recording;
@@ -52,7 +52,7 @@ impl Drop for Noted {
 impl RequestHandler for Script {
     type Session = ();
 
-    fn open(&self, _: &ConnectionInfo) {}
+    fn open(&self, _: &ConnectionInfo, _: &Arc<FrameBounds>) {}
 
     fn begin(
         &self,
@@ -104,7 +104,8 @@ async fn world(limits: Limits) -> World {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let script = Script { events: events_in, released };
     let budget = RequestBudget::of(&limits, None);
-    let server = ListenerTask::start(listener, Arc::new(script), limits, budget).unwrap();
+    let shared = SharedByListeners { open: Arc::default(), budget };
+    let server = ListenerTask::start(listener, Arc::new(script), limits, shared, None).unwrap();
     World { server, events, release }
 }
 
@@ -414,8 +415,14 @@ fn piped() -> (DuplexStream, watch::Sender<bool>) {
     let limits = Arc::new(Limits::default());
     let (peer, broker) = duplex(64);
     let (source, sink) = split(broker);
-    let reader = RequestReader::new(source, RequestBudget::of(&limits, None), Arc::clone(&limits));
-    let info = ConnectionInfo { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)) };
+    let reader = RequestReader::new(
+        source,
+        RequestBudget::of(&limits, None),
+        Arc::clone(&limits),
+        FrameBounds::of_requests(),
+    );
+    let info =
+        ConnectionInfo { number: 1, peer: SocketAddr::from(([127, 0, 0, 1], 1)), certificate_name: None };
     let connection = Connection::new(Arc::new(script), limits, info, reader, ResponseWriter::new(sink));
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(connection.serve(stopping));

@@ -3,7 +3,7 @@
 use crate::Limits;
 use crate::api::Dispatch;
 use crate::context::Context;
-use crate::net::{Connection, ConnectionInfo, RequestReader, ResponseWriter};
+use crate::net::{Connection, ConnectionInfo, RequestHandler, RequestReader, ResponseWriter};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -44,10 +44,10 @@ impl StreamServer {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         self.served += 1;
-        let info = ConnectionInfo { number: self.served, peer };
-        let reader =
-            RequestReader::new(source, Arc::clone(&self.context.request_budget), Arc::clone(&self.limits));
-        let dispatch = Arc::new(Dispatch::new(Arc::clone(&self.context)));
+        let info = ConnectionInfo { number: self.served, peer, certificate_name: None };
+        let dispatch = Arc::new(Dispatch::new(Arc::clone(&self.context), Arc::clone(&self.context.listener)));
+        let budget = Arc::clone(&self.context.request_budget);
+        let reader = RequestReader::new(source, budget, Arc::clone(&self.limits), dispatch.frame_bounds());
         let limits = Arc::clone(&self.limits);
         let connection = Connection::new(dispatch, limits, info, reader, ResponseWriter::new(sink));
         let (stop, stopping) = watch::channel(false);
