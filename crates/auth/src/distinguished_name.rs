@@ -103,7 +103,8 @@ fn string(value: &Any) -> Option<String> {
     }
 }
 
-/// Appends a value with a backslash before each special character, wherever it stands, and before a blank at either end.
+/// Appends a value with a backslash before each special character, wherever it stands, and before a blank at either
+/// end.
 fn escape(value: &str, text: &mut String) {
     let blanks = value.len() - value.trim_start_matches(' ').len();
     let end = value.trim_end_matches(' ').len().max(blanks);

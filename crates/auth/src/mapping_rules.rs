@@ -18,12 +18,16 @@ pub struct MappingRules(Vec<Rule>);
 enum Rule {
     /// The name is the whole subject.
     Default,
-    Replace {
-        whole: Regex,
-        pattern: Regex,
-        replacement: Vec<Piece>,
-        case: Case,
-    },
+    Replace(Box<Replacement>),
+}
+
+/// A rule with a pattern.
+#[derive(Clone, Debug)]
+struct Replacement {
+    whole: Regex,
+    pattern: Regex,
+    pieces: Vec<Piece>,
+    case: Case,
 }
 
 /// A piece of a replacement.
@@ -102,10 +106,10 @@ impl MappingRules {
         for rule in &self.0 {
             match rule {
                 Rule::Default => return Ok(Some(subject.to_owned())),
-                Rule::Replace { whole, pattern, replacement, case } => {
-                    if whole.is_match(subject).map_err(|_| MappingError::TooManySteps)? {
-                        let name = replace_all(pattern, replacement, subject)?;
-                        return Ok(Some(match case {
+                Rule::Replace(rule) => {
+                    if rule.whole.is_match(subject).map_err(|_| MappingError::TooManySteps)? {
+                        let name = replace_all(&rule.pattern, &rule.pieces, subject)?;
+                        return Ok(Some(match rule.case {
                             Case::Keep => name,
                             Case::Lower => name.to_lowercase(),
                             Case::Upper => name.to_uppercase(),
@@ -139,8 +143,9 @@ fn parse_rule(text: &str) -> Result<(Rule, &str), MappingError> {
     let (whole, compiled) = (regex(&format!("^(?:{pattern})$"))?, regex(&pattern)?);
     let groups = compiled.captures_len() - 1;
     let pieces = parse_replacement(&replacement, groups);
-    let replacement = pieces.ok_or(MappingError::Replacement(replacement))?;
-    Ok((Rule::Replace { whole, pattern: compiled, replacement, case }, rest))
+    let pieces = pieces.ok_or(MappingError::Replacement(replacement))?;
+    let rule = Replacement { whole, pattern: compiled, pieces, case };
+    Ok((Rule::Replace(Box::new(rule)), rest))
 }
 
 /// The text up to a slash, in which "\/" is a slash; and the text after it.

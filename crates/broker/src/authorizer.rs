@@ -4,7 +4,7 @@
 //! decide about the others.
 
 use crate::host::LiveAccess;
-use crate::session::Session;
+use crate::session::{ANONYMOUS, Session};
 use ottla_core::acls::{Access, Decision};
 use ottla_core::config::Settings;
 use ottla_types::acl::{CLUSTER_NAME, Operation, ResourceType};
@@ -90,6 +90,11 @@ impl Authorizer {
     /// Whether there are rules at all.
     pub(crate) fn is_on(&self) -> bool {
         self.rules.is_some()
+    }
+
+    /// Whether clients that do not authenticate may do everything.
+    pub(crate) fn anonymous_is_super_user(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.super_users.contains(ANONYMOUS))
     }
 
     /// Whether the session may do the operation on the resource.

@@ -10,6 +10,7 @@
 //!   host            runs the state machine and the log
 //!   shards          which shard serves what
 //!   net             connections; knows no API
+//!   security_protocol   how clients of a listener connect
 //!   tls             keys and certificates of a listener
 //!   login           who the client of a connection is
 //!   session         what a connection knows of its client
@@ -35,6 +36,7 @@ mod metrics;
 mod net;
 mod randomness;
 mod reading;
+mod security_protocol;
 mod server;
 mod session;
 mod shards;
@@ -49,8 +51,9 @@ pub use listeners::{ListenerConfig, ListenerError, ServedListener};
 pub use metrics::{ApiMetrics, Counter, Level, Metrics, TopicMetrics};
 pub use ottla_store::HistogramView;
 pub use randomness::Randomness;
+pub use security_protocol::SecurityProtocol;
 pub use server::{Server, StreamServer};
-pub use session::{AdvertisedAddress, SecurityProtocol};
+pub use session::AdvertisedAddress;
 pub use shards::Shards;
 pub use tls::TlsError;
 pub use trace::{

@@ -3,7 +3,8 @@
 
 use crate::login::{LoginOptions, SaslMechanism};
 use crate::randomness::Randomness;
-use crate::session::{AdvertisedAddress, Listener, SecurityProtocol};
+use crate::security_protocol::SecurityProtocol;
+use crate::session::{AdvertisedAddress, Listener};
 use crate::tls::{Tls, TlsError};
 use ottla_auth::jaas::{JaasConfig, JaasError, LoginModule};
 use ottla_auth::mapping_rules::{MappingError, MappingRules};
@@ -140,7 +141,11 @@ impl ListenerConfig {
         } else {
             None
         };
-        let tls = if self.protocol.has_tls() { Some(Arc::new(Tls::load(settings, self)?)) } else { None };
+        let tls = if self.protocol.has_tls() {
+            Some(Arc::new(Tls::load(settings, &self.name, self.protocol)?))
+        } else {
+            None
+        };
         let rules = settings.value_for(&self.name, None, "ssl.principal.mapping.rules");
         let rules = MappingRules::parse(&rules.unwrap_or_default());
         let mapping_rules =

@@ -80,7 +80,7 @@ struct State {
 #[derive(Debug)]
 enum Phase {
     Fresh,
-    Tokens { mechanism: SaslMechanism, is_raw: bool, exchange: Option<ServerExchange> },
+    Tokens { mechanism: SaslMechanism, is_raw: bool, exchange: Option<Box<ServerExchange>> },
     Open,
     Failed,
 }
@@ -197,14 +197,14 @@ impl Login {
         let judged = match (mechanism, exchange) {
             (SaslMechanism::Plain, _) => self.plain(token),
             (SaslMechanism::Scram(scram), None) => self.scram_first(access, scram, token, nonce),
-            (SaslMechanism::Scram(_), Some(exchange)) => scram_final(exchange, token),
+            (SaslMechanism::Scram(_), Some(exchange)) => scram_final(*exchange, token),
         };
         match judged {
-            Ok(Judged::Challenge(exchange, challenge)) => {
+            Ok(TokenVerdict::Challenge(exchange, challenge)) => {
                 state.phase = Phase::Tokens { mechanism, is_raw, exchange: Some(exchange) };
                 TokenOutcome::Challenge(challenge)
             }
-            Ok(Judged::Authenticated(user, last)) => self.open(&mut state, mechanism, &user, last, now),
+            Ok(TokenVerdict::Authenticated(user, last)) => self.open(&mut state, mechanism, &user, last, now),
             Err(why) => {
                 let again = state.principal.is_some();
                 let why = why.unwrap_or_else(|| generic_failure(mechanism, again));
@@ -237,9 +237,11 @@ impl Login {
         TokenOutcome::Done(last, lifetime)
     }
 
-    fn plain(&self, token: &[u8]) -> Result<Judged, Option<String>> {
+    fn plain(&self, token: &[u8]) -> Result<TokenVerdict, Option<String>> {
         let judged = self.options.plain_users.authenticate(token);
-        judged.map(|user| Judged::Authenticated(user, Vec::new())).map_err(|error| Some(error.to_string()))
+        judged
+            .map(|user| TokenVerdict::Authenticated(user, Vec::new()))
+            .map_err(|error| Some(error.to_string()))
     }
 
     fn scram_first(
@@ -248,12 +250,12 @@ impl Login {
         scram: Scram,
         token: &[u8],
         nonce: &str,
-    ) -> Result<Judged, Option<String>> {
+    ) -> Result<TokenVerdict, Option<String>> {
         let first = ClientFirst::parse(token).map_err(|error| scram_text(&error))?;
         let credential = if first.is_token { None } else { credential(access, scram, &first.user) };
         let secret = &self.options.scram_secret;
         let (exchange, challenge) = ServerExchange::begin(first, scram, credential, nonce, secret);
-        Ok(Judged::Challenge(exchange, challenge))
+        Ok(TokenVerdict::Challenge(Box::new(exchange), challenge))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -262,16 +264,16 @@ impl Login {
 }
 
 /// A token that is legal.
-enum Judged {
-    Challenge(ServerExchange, Vec<u8>),
+enum TokenVerdict {
+    Challenge(Box<ServerExchange>, Vec<u8>),
     /// The user's name, and the last token.
     Authenticated(String, Vec<u8>),
 }
 
-fn scram_final(exchange: ServerExchange, token: &[u8]) -> Result<Judged, Option<String>> {
+fn scram_final(exchange: ServerExchange, token: &[u8]) -> Result<TokenVerdict, Option<String>> {
     let user = exchange.first().user.clone();
     let last = exchange.finish(token).map_err(|error| scram_text(&error))?;
-    Ok(Judged::Authenticated(user, last))
+    Ok(TokenVerdict::Authenticated(user, last))
 }
 
 fn credential(access: &LiveAccess, scram: Scram, user: &str) -> Option<Credential> {

@@ -72,8 +72,8 @@ pub(crate) trait RequestHandler: Send + Sync + 'static {
     /// What the handler keeps for each connection; the connection owns it.
     type Session: Send + 'static;
 
-    /// Makes the session of a new connection. `bounds` are the sizes of frames that the connection may receive, which the
-    /// session may change.
+    /// Makes the session of a new connection. `bounds` are the sizes of frames that the connection may receive, which
+    /// the session may change.
     fn open(&self, info: &ConnectionInfo, bounds: &Arc<FrameBounds>) -> Self::Session;
 
     /// The name of a client by the certificate that it presented, in DER; none if it presented none.

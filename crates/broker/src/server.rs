@@ -55,6 +55,7 @@ impl Server {
         let shared = SharedByListeners { open: Arc::default(), budget: Arc::clone(&context.request_budget) };
         let mut tasks = Vec::with_capacity(listeners.len());
         for (socket, served) in listeners {
+            warn_of_open_listener(&served, socket.local_addr()?, &context);
             let dispatch = Arc::new(Dispatch::new(Arc::clone(&context), served.listener));
             let tls = served.tls.zip(thread.clone()).map(|(tls, thread)| TlsHandshakes { tls, thread });
             tasks.push(ListenerTask::start(socket, dispatch, context.limits.clone(), shared.clone(), tls)?);
@@ -104,6 +105,23 @@ impl Drop for Server {
         if let Some(reloading) = &self.reloading {
             reloading.abort();
         }
+    }
+}
+
+/// Warns if a listener that everybody in the network may reach neither encrypts nor authenticates (S-16).
+fn warn_of_open_listener(served: &ServedListener, address: SocketAddr, context: &Context) {
+    let is_open = !served.listener.protocol.has_tls() && !served.listener.protocol.has_sasl();
+    if !is_open || address.ip().is_loopback() {
+        return;
+    }
+    let listener = served.name();
+    if context.authorizer.is_on() && context.authorizer.anonymous_is_super_user() {
+        tracing::error!(
+            listener, %address,
+            "every client that reaches this listener is a super user: take User:ANONYMOUS out of super.users"
+        );
+    } else {
+        tracing::warn!(listener, %address, "this listener neither encrypts nor authenticates its clients");
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::login::{Login, LoginOptions};
 use crate::net::FrameBounds;
+use crate::security_protocol::SecurityProtocol;
 use ottla_auth::mapping_rules::MappingRules;
 use ottla_wire::Text;
 use std::net::{IpAddr, SocketAddr};
@@ -23,49 +24,6 @@ impl AdvertisedAddress {
     pub fn bound_to(self, address: SocketAddr) -> AdvertisedAddress {
         let port = if self.port == 0 { address.port() } else { self.port };
         AdvertisedAddress { port, ..self }
-    }
-}
-
-/// How clients of a listener connect (S-11).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecurityProtocol {
-    /// Without encryption or authentication.
-    Plaintext,
-    /// With TLS; a client certificate may say who the client is.
-    Ssl,
-    /// Without encryption, with SASL.
-    SaslPlaintext,
-    /// With TLS and SASL.
-    SaslSsl,
-}
-
-impl SecurityProtocol {
-    /// All protocols.
-    pub const ALL: [SecurityProtocol; 4] = [
-        SecurityProtocol::Plaintext,
-        SecurityProtocol::Ssl,
-        SecurityProtocol::SaslPlaintext,
-        SecurityProtocol::SaslSsl,
-    ];
-
-    /// Kafka's name of the protocol.
-    pub const fn name(self) -> &'static str {
-        match self {
-            SecurityProtocol::Plaintext => "PLAINTEXT",
-            SecurityProtocol::Ssl => "SSL",
-            SecurityProtocol::SaslPlaintext => "SASL_PLAINTEXT",
-            SecurityProtocol::SaslSsl => "SASL_SSL",
-        }
-    }
-
-    /// Whether connections are encrypted.
-    pub const fn has_tls(self) -> bool {
-        matches!(self, SecurityProtocol::Ssl | SecurityProtocol::SaslSsl)
-    }
-
-    /// Whether clients authenticate with SASL.
-    pub const fn has_sasl(self) -> bool {
-        matches!(self, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl)
     }
 }
 
@@ -98,7 +56,7 @@ impl Listener {
 }
 
 /// The principal of clients that do not authenticate (S-50).
-const ANONYMOUS: &str = "User:ANONYMOUS";
+pub(crate) const ANONYMOUS: &str = "User:ANONYMOUS";
 
 /// What the APIs know of the connection that a request came through.
 ///

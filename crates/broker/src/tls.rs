@@ -5,8 +5,7 @@
 mod files;
 mod verifier;
 
-use crate::listeners::ListenerConfig;
-use crate::session::SecurityProtocol;
+use crate::security_protocol::SecurityProtocol;
 use files::{FileStamp, KeyMaterial, TlsFiles};
 use ottla_core::config::Settings;
 use rustls::crypto::CryptoProvider;
@@ -42,14 +41,18 @@ impl Tls {
     ///
     /// # Errors
     /// The settings contradict each other, or a file cannot be read or used.
-    pub(crate) fn load(settings: &Settings, config: &ListenerConfig) -> Result<Tls, TlsError> {
-        let listener = config.name.clone();
+    pub(crate) fn load(
+        settings: &Settings,
+        listener: &str,
+        protocol: SecurityProtocol,
+    ) -> Result<Tls, TlsError> {
+        let listener = listener.to_owned();
         let failed = |why: String| TlsError { listener: listener.clone(), why };
         let value = |key: &str| settings.value_for(&listener, None, key).unwrap_or_default();
         let files = TlsFiles::of(&value).map_err(failed)?;
         // S-27: on a listener with SASL only a setting of the listener itself counts.
         let own = settings.given_for(&listener, "ssl.client.auth");
-        let client_auth = match config.protocol {
+        let client_auth = match protocol {
             SecurityProtocol::SaslSsl => own.unwrap_or("none").to_owned(),
             _ => value("ssl.client.auth"),
         };

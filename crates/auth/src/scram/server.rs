@@ -73,9 +73,9 @@ pub struct ServerExchange {
 }
 
 impl ServerExchange {
-    /// Answers the first message. Without a credential the exchange looks the same and fails at its end: the salt follows
-    /// from `server_secret`, so that it is the same at each attempt (S-134). `server_nonce` needs 128 random bits, in
-    /// printable ASCII without commas.
+    /// Answers the first message. Without a credential the exchange looks the same and fails at its end: the salt
+    /// follows from `server_secret`, so that it is the same at each attempt (S-134). `server_nonce` needs 128 random
+    /// bits, in printable ASCII without commas.
     pub fn begin(
         first: ClientFirst,
         mechanism: Mechanism,

@@ -92,14 +92,14 @@ fn users(request: &AlterUserScramCredentialsRequest) -> BTreeMap<Text, usize> {
     counts
 }
 
-type Judged = Result<ScramChange, (ErrorCode, &'static str)>;
+type ChangeResult = Result<ScramChange, (ErrorCode, &'static str)>;
 
-fn deletion(one: &ScramCredentialDeletion) -> Judged {
+fn deletion(one: &ScramCredentialDeletion) -> ChangeResult {
     check_name(&one.name)?;
     Ok(ScramChange::Remove(String::from(&one.name), mechanism(one.mechanism)?))
 }
 
-fn upsertion(one: &ScramCredentialUpsertion) -> Judged {
+fn upsertion(one: &ScramCredentialUpsertion) -> ChangeResult {
     check_name(&one.name)?;
     let mechanism = mechanism(one.mechanism)?;
     if one.iterations < *ITERATIONS.start() {

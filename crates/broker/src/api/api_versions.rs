@@ -97,6 +97,16 @@ fn supported(version: i16) -> Vec<SupportedFeatureKey> {
         .collect()
 }
 
+/// The lowest and highest level of a feature.
+pub(super) fn supported_levels(feature: &str) -> Option<(i16, i16)> {
+    FEATURES.iter().find(|known| known.name == feature).map(|known| known.supported)
+}
+
+/// The level of a feature that is in force.
+pub(super) fn finalized_level(feature: &str) -> Option<i16> {
+    FEATURES.iter().find(|known| known.name == feature).map(|known| known.level)
+}
+
 fn finalized(feature: &Feature) -> FinalizedFeatureKey {
     FinalizedFeatureKey {
         name: Text::from_static(feature.name),

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 /// Resource types of configuration, as in KIP-133.
 pub(super) const TOPIC: i8 = 2;
 pub(super) const BROKER: i8 = 4;
-/// Resource types that are not served.
-const BROKER_LOGGER: i8 = 8;
-const CLIENT_METRICS: i8 = 16;
+/// Resource types without configurations here.
+pub(super) const BROKER_LOGGER: i8 = 8;
+pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
 
 /// The error code if the client may not do the operation on what the configuration belongs to (S-336, S-337).

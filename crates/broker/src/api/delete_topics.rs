@@ -14,8 +14,8 @@ use ottla_wire::messages::delete_topics_request::DeleteTopicState;
 use ottla_wire::messages::delete_topics_response::DeletableTopicResult;
 use ottla_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 
-/// S-322, S-323: DELETE on the cluster, or DESCRIBE and DELETE on each topic. The name of a topic that the request names
-/// by its id is shown to a client that may describe it.
+/// S-322, S-323: DELETE on the cluster, or DESCRIBE and DELETE on each topic. The name of a topic that the request
+/// names by its id is shown to a client that may describe it.
 pub(crate) fn authorize(
     request: &mut DeleteTopicsRequest,
     rights: &Rights<'_>,

@@ -1,5 +1,5 @@
 //! DescribeLogDirs 1-5: the data folder, and the bytes of each partition's records in it.
-//! Left out: total and usable bytes of the volume (-1), cordoned folders.
+//! Left out: cordoned folders. In memory there is no volume, and its bytes are -1.
 
 use super::authorization::{CLUSTER_DENIED, Verdict};
 use crate::authorizer::{Resource, Rights};
@@ -38,12 +38,22 @@ pub(crate) async fn answer(
     _version: i16,
 ) -> Result<DescribeLogDirsResponse, HostGone> {
     let sizes = ctx.shards.partitions().read(move |shard, _| sizes(shard, request.topics)).await?;
+    let (total_bytes, usable_bytes) = volume(&ctx.data_folder);
     let folder = DescribeLogDirsResult {
+        total_bytes,
+        usable_bytes,
         log_dir: ctx.data_folder.as_str().into(),
         topics: sizes.into_iter().map(topic).collect(),
         ..Default::default()
     };
     Ok(DescribeLogDirsResponse { results: vec![folder], ..Default::default() })
+}
+
+/// The bytes of the volume of the data folder, and those of them that are free for this process.
+fn volume(folder: &str) -> (i64, i64) {
+    let Ok(volume) = rustix::fs::statvfs(folder) else { return (-1, -1) };
+    let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(volume.f_frsize)).unwrap_or(i64::MAX);
+    (bytes(volume.f_blocks), bytes(volume.f_bavail))
 }
 
 /// The sizes of the requested partitions that exist, or of all partitions.

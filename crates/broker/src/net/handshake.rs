@@ -1,5 +1,5 @@
-//! The TLS handshake of a new connection, with a deadline, on a thread of its own: the operations of private keys do not
-//! delay the connections that are served (S-31).
+//! The TLS handshake of a new connection, with a deadline, on a thread of its own: the operations of private keys do
+//! not delay the connections that are served (S-31).
 
 use crate::tls::Tls;
 use std::io;

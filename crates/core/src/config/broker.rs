@@ -359,8 +359,8 @@ impl Settings {
         self.given(name).or_else(default).map(str::to_owned)
     }
 
-    /// The value of a key for one listener: given for the listener and the mechanism, for the listener, or for all, else
-    /// its default (S-14).
+    /// The value of a key for one listener: given for the listener and the mechanism, for the listener, or for all,
+    /// else its default (S-14).
     pub fn value_for(&self, listener: &str, mechanism: Option<&str>, name: &str) -> Option<String> {
         let listener = listener.to_lowercase();
         let of_mechanism = mechanism

@@ -1,5 +1,8 @@
 //! Rules of ACLs, each on the values that the rule names.
 
+use Operation::{All, Describe, IdempotentWrite, Read, Write};
+use PatternType::{Literal, Prefixed};
+use Permission::{Allow, Deny};
 use ottla_core::acls::{Access, AclError, AclFilter, AclIndex, CreateAcls, DeleteAcls, PatternFilter};
 use ottla_core::config::Settings;
 use ottla_core::{Command, Effect, Effects, RecordPosition, Shard, Ticket, TicketId};
@@ -55,13 +58,10 @@ fn filter(pattern: PatternFilter, name: Option<&str>) -> AclFilter {
     }
 }
 
-use Operation::{All, Describe, IdempotentWrite, Read, Write};
-use PatternType::{Literal, Prefixed};
-use Permission::{Allow, Deny};
-
 #[test]
 fn s_209_write_on_any_topic() {
-    let cases: &[(&[(PatternType, &str, Permission, Operation)], bool)] = &[
+    type Row<'a> = (PatternType, &'a str, Permission, Operation);
+    let cases: &[(&[Row<'_>], bool)] = &[
         (&[(Literal, "t", Allow, Write)], true),
         (&[(Literal, "t", Allow, Write), (Literal, "t", Deny, Write)], false),
         (&[(Literal, "topic", Allow, Write), (Prefixed, "t", Deny, Write)], false),
