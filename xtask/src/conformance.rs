@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// Write docs/guide/differences.md from the list of differences, and do nothing else
     #[arg(long)]
     page: bool,
+    /// Play the scripts of access control, to brokers with an authorizer and a listener with SASL
+    #[arg(long)]
+    secured: bool,
     /// Play only scripts whose name or file begins like this
     #[arg(long, default_value = "")]
     only: String,
@@ -60,14 +63,14 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if options.page {
         return write_page();
     }
-    let mut ottla = Ottla::start()?;
+    let mut ottla = Ottla::start(options.secured)?;
     let told = ottla.peer().served()?;
     let served = |api: &ApiInfo| suite::served(&told, api);
-    let suite = Suite::read(&folder(), &served)?;
+    let suite = Suite::read(&folder(options.secured), &served)?;
     if let Some(count) = options.random {
         return random::run(options, count, &suite, &mut ottla, &served);
     }
-    let kafka = if options.kept { None } else { Some(Kafka::start()?) };
+    let kafka = if options.kept { None } else { Some(Kafka::start(options.secured)?) };
     let outcome = play(options, &suite, kafka.as_ref(), &mut ottla, &served)?;
     report(options, &suite, &outcome)
 }
@@ -122,12 +125,12 @@ impl Outcome {
     }
 }
 
-fn folder() -> PathBuf {
-    process::root().join("e2e/conformance")
+fn folder(is_secured: bool) -> PathBuf {
+    process::root().join(if is_secured { "e2e/conformance/secured" } else { "e2e/conformance" })
 }
 
 fn write_page() -> Result<(), String> {
-    let suite = Suite::read(&folder(), &|_| Versions::NONE)?;
+    let suite = Suite::read(&folder(false), &|_| Versions::NONE)?;
     let path = process::root().join("docs/guide/differences.md");
     fs::write(&path, suite.differences.page()).map_err(|e| format!("{}: {e}", path.display()))
 }

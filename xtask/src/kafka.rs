@@ -16,6 +16,8 @@ pub(crate) struct Options {
     pub(crate) port: u16,
     /// The port told to clients, when something stands in between.
     pub(crate) advertised: u16,
+    /// The port of a second listener, with SASL and without encryption.
+    pub(crate) sasl: Option<u16>,
     /// The data folder; it is formatted when it is not yet.
     pub(crate) folder: PathBuf,
     /// Further server properties, which win over the ones set here.
@@ -59,6 +61,7 @@ impl Node {
 pub(crate) fn run(port: u16, folder: Option<PathBuf>) -> Result<(), String> {
     let started = Instant::now();
     let options = Options {
+        sasl: None,
         port,
         advertised: port,
         folder: match folder {
@@ -187,14 +190,15 @@ fn server_properties(options: &Options) -> Result<String, String> {
     let Options { port, advertised, .. } = options;
     let controller = process::free_port()?;
     let data = options.folder.join("data");
+    let sasl = options.sasl.map_or_else(String::new, |port| format!(",SASL_PLAINTEXT://127.0.0.1:{port}"));
     let mut text = format!(
         "process.roles=broker,controller\n\
          node.id=1\n\
          controller.quorum.voters=1@127.0.0.1:{controller}\n\
          controller.listener.names=CONTROLLER\n\
-         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}\n\
-         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{sasl}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}{sasl}\n\
+         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT\n\
          log.dirs={}\n\
          offsets.topic.num.partitions=5\n\
          offsets.topic.replication.factor=1\n\

@@ -1,5 +1,6 @@
 //! Connections to a broker, which send and receive frames.
 
+use base64::Engine;
 use bytes::Bytes;
 use ottla_client::BlockingConnection;
 use ottla_microscope::json::{self, Options};
@@ -41,14 +42,39 @@ struct Connection {
 /// A broker, and the connections to it by name.
 pub struct Peer {
     address: SocketAddr,
+    secured: Option<Secured>,
     connections: BTreeMap<String, Connection>,
     next: i32,
+}
+
+/// A second listener of the broker, with SASL. A connection whose name begins with that of a user and "-", or is that
+/// of a user, logs in there with PLAIN; one whose name begins with "sasl" connects there and does not log in.
+#[derive(Clone, Debug)]
+pub struct Secured {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Users and passwords.
+    pub users: Vec<(String, String)>,
+}
+
+impl Secured {
+    /// The user that a connection of this name logs in as.
+    fn user(&self, connection: &str) -> Option<&(String, String)> {
+        let name = connection.split('-').next().unwrap_or_default();
+        self.users.iter().find(|(user, _)| user == name)
+    }
 }
 
 impl Peer {
     /// A broker at an address, without a connection yet.
     pub fn new(address: SocketAddr) -> Peer {
-        Peer { address, connections: BTreeMap::new(), next: 1 }
+        Peer { address, secured: None, connections: BTreeMap::new(), next: 1 }
+    }
+
+    /// The same broker, with its listener that has SASL.
+    #[must_use]
+    pub fn with_secured(self, secured: Secured) -> Peer {
+        Peer { secured: Some(secured), ..self }
     }
 
     /// The versions that the broker serves, by the number of the API.
@@ -94,8 +120,7 @@ impl Peer {
         self.next += 1;
         let frame = framed(api, version, id, body)?;
         if !self.connections.contains_key(name) {
-            let broker = BlockingConnection::open(self.address, CLIENT, LIMIT)
-                .map_err(|e| format!("cannot connect to {}: {e}", self.address))?;
+            let broker = self.connect(name)?;
             self.connections.insert(name.to_owned(), Connection { broker, due: VecDeque::new() });
         }
         let Some(connection) = self.connections.get_mut(name) else { return Ok(()) };
@@ -103,6 +128,22 @@ impl Peer {
         // A broker that has hung up shows when its answer is read.
         let _ = connection.broker.send_bytes(&frame);
         Ok(())
+    }
+
+    /// Opens a connection, and logs in if its name is that of a user.
+    fn connect(&self, name: &str) -> Result<BlockingConnection, String> {
+        let secured = self.secured.as_ref();
+        let user = secured.and_then(|secured| secured.user(name));
+        let address = match secured {
+            Some(secured) if user.is_some() || name.starts_with("sasl") => secured.address,
+            _ => self.address,
+        };
+        let mut broker = BlockingConnection::open(address, CLIENT, LIMIT)
+            .map_err(|e| format!("cannot connect to {address}: {e}"))?;
+        if let Some((user, password)) = user {
+            log_in(&mut broker, user, password).map_err(|e| format!("{user} cannot log in: {e}"))?;
+        }
+        Ok(broker)
     }
 
     /// Takes the oldest answer that is due on a connection. A connection that was closed or stays silent is dropped.
@@ -128,6 +169,25 @@ impl Peer {
             connection.due.pop_back();
         }
     }
+}
+
+/// Logs in with PLAIN.
+fn log_in(broker: &mut BlockingConnection, user: &str, password: &str) -> Result<(), String> {
+    let mut call = |api: ottla_wire::ApiKey, body: Value| {
+        let info = api.info().ok_or("no such API")?;
+        let table = info.request.ok_or("no such request")?;
+        let body = json::encode(table, 1, &body).map_err(|e| e.to_string())?;
+        let _ = broker.send_bytes(&framed(info, 1, 0, &body)?);
+        let frame = broker.receive_bytes().map_err(|e| e.to_string())?;
+        let due = Due { id: 0, api: info, version: 1 };
+        match answer(&due, &frame)? {
+            Outcome::Answer(answer) if answer["errorCode"] == 0 => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    };
+    let token = base64::engine::general_purpose::STANDARD.encode(format!("\0{user}\0{password}"));
+    call(ottla_wire::ApiKey::SASL_HANDSHAKE, serde_json::json!({ "mechanism": "PLAIN" }))?;
+    call(ottla_wire::ApiKey::SASL_AUTHENTICATE, serde_json::json!({ "authBytes": token }))
 }
 
 fn framed(api: &ApiInfo, version: i16, id: i32, body: &[u8]) -> Result<Vec<u8>, String> {

@@ -410,6 +410,9 @@ impl Round<'_, '_> {
             | "DeleteTopics"
             | "CreatePartitions"
             | "AlterConfigs"
+            | "CreateAcls"
+            | "DeleteAcls"
+            | "AlterUserScramCredentials"
             | "IncrementalAlterConfigs" => {
                 std::thread::sleep(self.player.manners.settle);
                 Ok(())

@@ -14,6 +14,9 @@
 //! mutate Fetch v {...} except maxWaitMs
 //! cut Fetch v {...}            the frame, each time some bytes shorter
 //! raw Fetch v 0011aabb         a body in hex
+//! block rows                   the lines up to `end`, as one name
+//! end
+//! use rows                     the lines of a block
 //! !hello                       a macro; its words stand for %1, %2 and so on, the last one takes the rest of the line
 //! ```
 //!
@@ -155,9 +158,19 @@ pub fn parse(
     macros: &mut BTreeMap<String, String>,
 ) -> Result<Vec<Script>, BadScript> {
     let mut scripts: Vec<Script> = Vec::new();
+    let mut block: Option<(String, Vec<String>)> = None;
     for (number, line) in logical_lines(text) {
         let bad = |what: String| BadScript(format!("{file}:{number}: {what}"));
-        if let Some(head) = line.strip_prefix("== ") {
+        if let Some((name, mut lines)) = block.take() {
+            if line == "end" {
+                macros.insert(name, lines.join("\n"));
+            } else {
+                lines.push(line);
+                block = Some((name, lines));
+            }
+        } else if line.starts_with("block ") {
+            block = Some((line, Vec::new()));
+        } else if let Some(head) = line.strip_prefix("== ") {
             scripts.push(heading(head, served).map_err(bad)?);
         } else if let Some(rest) = line.strip_prefix("macro ") {
             let (name, body) =
@@ -165,8 +178,17 @@ pub fn parse(
             macros.insert(name.trim().to_owned(), body.trim().to_owned());
         } else {
             let script = scripts.last_mut().ok_or_else(|| bad("a step before the first ==".to_owned()))?;
-            let step = step(number, &expand(&line, macros).map_err(bad)?).map_err(bad)?;
-            script.steps.push(step);
+            let lines = match line.strip_prefix("use ") {
+                None => line,
+                Some(name) => {
+                    let block = macros.get(&format!("block {}", name.trim()));
+                    block.cloned().ok_or_else(|| bad(format!("there is no block {name}")))?
+                }
+            };
+            for line in lines.lines() {
+                let step = step(number, &expand(line, macros).map_err(bad)?).map_err(bad)?;
+                script.steps.push(step);
+            }
         }
     }
     Ok(scripts)

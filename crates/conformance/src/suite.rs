@@ -3,6 +3,7 @@
 use crate::compare::{Unlike, unlike};
 use crate::differences::Differences;
 use crate::normal::Rules;
+use crate::peer::Secured;
 use crate::player::Exchange;
 use crate::script::{Script, parse};
 use crate::transcript;
@@ -29,6 +30,38 @@ pub const SETTINGS: [(&str, &str); 3] = [
     ("group.initial.rebalance.delay.ms", "0"),
 ];
 
+/// Users of the secured suite, with their passwords. The first is a super user.
+pub const USERS: [(&str, &str); 3] =
+    [("admin", "admin-secret"), ("alice", "alice-secret"), ("bob", "bob-secret")];
+
+/// Settings that both brokers are started with for the secured suite, in addition to their listeners. Clients of the
+/// listener without SASL are super users.
+pub fn secured_settings() -> Vec<(String, String)> {
+    let users: Vec<String> =
+        USERS.iter().map(|(user, password)| format!("user_{user}=\"{password}\"")).collect();
+    let module = "org.apache.kafka.common.security.plain.PlainLoginModule";
+    let scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
+    let settings = [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer".to_owned()),
+        ("super.users", "User:ANONYMOUS;User:admin".to_owned()),
+        ("sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512".to_owned()),
+        (
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config",
+            format!("{module} required {};", users.join(" ")),
+        ),
+        ("listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config", scram.to_owned()),
+        ("listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config", scram.to_owned()),
+    ];
+    let shared = SETTINGS.map(|(name, value)| (name, value.to_owned()));
+    shared.into_iter().chain(settings).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The users of the secured suite, who log in at this address.
+pub fn secured(address: std::net::SocketAddr) -> Secured {
+    let owned = |(user, password): (&str, &str)| (user.to_owned(), password.to_owned());
+    Secured { address, users: USERS.map(owned).to_vec() }
+}
+
 /// The versions of an API that are served and have a schema, of what a broker says that it serves.
 pub fn served(told: &BTreeMap<i16, Versions>, api: &ApiInfo) -> Versions {
     let (theirs, known) = (told.get(&api.key.0).copied().unwrap_or(Versions::NONE), api.stable_versions());
@@ -54,7 +87,9 @@ impl Suite {
             let path = folder.join(name);
             fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
         };
-        let rules = Rules::parse(&text("names.toml")?).map_err(|e| format!("names.toml: {e}"))?;
+        // The folder of the secured suite shares the names of the one around it.
+        let names = if folder.join("names.toml").exists() { "names.toml" } else { "../names.toml" };
+        let rules = Rules::parse(&text(names)?).map_err(|e| format!("names.toml: {e}"))?;
         let list = text("differences.toml")?;
         let differences = Differences::parse(&list).map_err(|e| format!("differences.toml: {e}"))?;
         let scripts = folder.join("scripts");

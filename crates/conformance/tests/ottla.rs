@@ -6,7 +6,7 @@
 
 use ottla_conformance::peer::Peer;
 use ottla_conformance::player::{Manners, Player};
-use ottla_conformance::suite::{SETTINGS, Suite, served, summary};
+use ottla_conformance::suite::{SETTINGS, Suite, secured, secured_settings, served, summary};
 use ottla_wire::{ApiInfo, Versions};
 use std::path::PathBuf;
 
@@ -19,13 +19,12 @@ fn broker() -> ottla::Broker {
     builder.start().unwrap()
 }
 
-#[test]
-fn every_answer_is_kafkas_or_listed() {
-    let broker = broker();
-    let told = Peer::new(broker.address()).served().unwrap();
+/// Plays a suite to Ottla, and holds the answers against those of Kafka that were kept.
+fn compare(folder: &str, peer: impl Fn() -> Peer) {
+    let told = peer().served().unwrap();
     let served = |api: &ApiInfo| served(&told, api);
-    let suite = Suite::read(&root().join("e2e/conformance"), &served).unwrap();
-    let mut player = Player::new(Peer::new(broker.address()), Manners::default(), &suite.rules, &served);
+    let suite = Suite::read(&root().join(folder), &served).unwrap();
+    let mut player = Player::new(peer(), Manners::default(), &suite.rules, &served);
     let (mut findings, mut pairs) = (Vec::new(), 0);
     for (file, scripts) in &suite.files {
         let ours = scripts.iter().flat_map(|script| player.play(script).unwrap()).collect::<Vec<_>>();
@@ -34,6 +33,22 @@ fn every_answer_is_kafkas_or_listed() {
     }
     assert!(findings.is_empty(), "{} of {pairs} pairs:\n{}", findings.len(), summary(&findings));
     assert_eq!(suite.differences.unused(), Vec::<String>::new(), "listed, but not found");
+}
+
+#[test]
+fn every_answer_is_kafkas_or_listed() {
+    let broker = broker();
+    compare("e2e/conformance", || Peer::new(broker.address()));
+}
+
+#[test]
+fn s_300_every_answer_to_a_client_with_some_rights_is_kafkas_or_listed() {
+    let listeners = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0";
+    let builder = ottla::Broker::in_memory().set("listeners", listeners);
+    let builder = secured_settings().iter().fold(builder, |b, (name, value)| b.set(name, value));
+    let broker = builder.start().unwrap();
+    let sasl = broker.addresses()[1].1;
+    compare("e2e/conformance/secured", || Peer::new(broker.address()).with_secured(secured(sasl)));
 }
 
 #[test]

@@ -44,7 +44,13 @@ impl Peer {
             }
             Peer::Kafka => {
                 let folder = kafka::fresh_folder("node-bench")?;
-                kafka::prepare(&kafka::Options { port, advertised: port, folder, settings: Vec::new() })
+                kafka::prepare(&kafka::Options {
+                    port,
+                    advertised: port,
+                    sasl: None,
+                    folder,
+                    settings: Vec::new(),
+                })
             }
         }
     }

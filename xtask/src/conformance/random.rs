@@ -23,7 +23,7 @@ pub(super) fn run(
     ottla: &mut Ottla,
     served: &dyn Fn(&ApiInfo) -> Versions,
 ) -> Result<(), String> {
-    let kafka = Kafka::start()?;
+    let kafka = Kafka::start(false)?;
     let mut theirs = kafka.player(&suite.rules, served);
     let mut ours = ottla.player(&suite.rules, served);
     for script in suite.files.iter().flat_map(|(_, scripts)| scripts).filter(|one| one.name == "warm-up") {

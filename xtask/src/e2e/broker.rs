@@ -53,6 +53,7 @@ fn start_kafka() -> Result<Broker, String> {
     let port = process::free_port()?;
     let proxy = Proxy::start(process::local(port))?;
     let node = kafka::start(&kafka::Options {
+        sasl: None,
         port,
         advertised: proxy.port,
         folder: kafka::fresh_folder(&format!("node-e2e-{port}"))?,
@@ -133,7 +134,11 @@ pub(crate) fn serve(
     data: &Path,
     log: &Path,
 ) -> Result<Guard, String> {
-    let mut command = ottla(binary, port, advertised, data, log)?;
+    wait_until_ready(ottla(binary, port, advertised, data, log)?, port, log)
+}
+
+/// Starts a command of `ottla serve` and returns when it answers requests at the port.
+pub(crate) fn wait_until_ready(mut command: Command, port: u16, log: &Path) -> Result<Guard, String> {
     let mut guard = Guard::start(&mut command)?;
     let deadline = Instant::now() + Duration::from_secs(30);
     let log = log.display();

@@ -63,7 +63,13 @@ impl Broker {
             Kind::Kafka { folder, node } => {
                 let settings = broker::settings();
                 let folder = folder.clone();
-                *node = Some(kafka::start(&kafka::Options { port, advertised: port, folder, settings })?);
+                *node = Some(kafka::start(&kafka::Options {
+                    port,
+                    advertised: port,
+                    sasl: None,
+                    folder,
+                    settings,
+                })?);
             }
             Kind::Ottla { binary, folder, guard } => {
                 let log = folder.with_extension("log");

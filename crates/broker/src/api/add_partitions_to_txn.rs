@@ -47,7 +47,13 @@ pub(crate) fn authorize(
     let denied: Vec<&Text> = topics.iter().map(|topic| &topic.name).filter(|name| denies(name)).collect();
     Verdict::when(denied.is_empty(), || {
         refused_topics(topics, |name| {
-            if denied.contains(&name) { TOPIC_DENIED } else { ErrorCode::OPERATION_NOT_ATTEMPTED.0 }
+            if denied.contains(&name) {
+                TOPIC_DENIED
+            } else if rights.access().knows_topic(name) {
+                ErrorCode::OPERATION_NOT_ATTEMPTED.0
+            } else {
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0
+            }
         })
     })
 }

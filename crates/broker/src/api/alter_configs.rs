@@ -3,7 +3,7 @@
 //! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
 use super::authorization::{Verdict, denied_text, take_denied};
-use super::config_rows::{self, BROKER, TOPIC};
+use super::config_rows::{self, BROKER, GROUP, TOPIC};
 use super::{AnswerError, named_once, topic_error};
 use crate::authorizer::Rights;
 use crate::context::Context;
@@ -48,7 +48,7 @@ pub(crate) fn authorize(
         .into_iter()
         .map(|resource| alter_configs_response::AlterConfigsResourceResponse {
             error_code: code(&resource).map_or(0, |code| code.0),
-            error_message: denied_text(),
+            error_message: denied_text_of(resource.resource_type),
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
             ..Default::default()
@@ -71,7 +71,7 @@ pub(crate) fn authorize_incremental(
         .into_iter()
         .map(|resource| incremental_alter_configs_response::AlterConfigsResourceResponse {
             error_code: code(&resource).map_or(0, |code| code.0),
-            error_message: denied_text(),
+            error_message: denied_text_of(resource.resource_type),
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
             ..Default::default()
@@ -80,6 +80,11 @@ pub(crate) fn authorize_incremental(
     Verdict::without(refused, |response: &mut IncrementalAlterConfigsResponse, rows| {
         response.responses.extend(rows);
     })
+}
+
+/// The message for a denied resource. Kafka has none for the broker's configuration.
+fn denied_text_of(resource_type: i8) -> Option<Text> {
+    denied_text().filter(|_| [TOPIC, GROUP].contains(&resource_type))
 }
 
 fn denied(rights: &Rights<'_>, resource_type: i8, name: &str) -> Option<ErrorCode> {

@@ -58,6 +58,7 @@ pub(crate) async fn answer(
         }
     });
     Ok(AlterPartitionReassignmentsResponse {
+        error_message: None,
         responses: responses.collect(),
         allow_replication_factor_change: request.allow_replication_factor_change,
         ..Default::default()
@@ -67,7 +68,7 @@ pub(crate) async fn answer(
 /// what is wrong with the assignment of one partition.
 fn judge(node_id: i32, asked: &ReassignablePartition, is_known: bool) -> (ErrorCode, String) {
     if !is_known {
-        return (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition".to_owned());
+        return (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, String::new());
     }
     match asked.replicas.as_ref().map(|replicas| replicas.to_vec()) {
         None => (ErrorCode::NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress".to_owned()),
@@ -83,7 +84,7 @@ fn row(asked: &ReassignablePartition, code: ErrorCode, why: &str) -> Reassignabl
     ReassignablePartitionResponse {
         partition_index: asked.partition_index,
         error_code: code.0,
-        error_message: (!code.is_none()).then(|| Text::from(why)),
+        error_message: (!why.is_empty()).then(|| Text::from(why)),
         ..Default::default()
     }
 }

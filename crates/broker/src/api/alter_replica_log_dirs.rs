@@ -41,7 +41,7 @@ pub(crate) async fn answer(
         judged.extend(partitions(dir).map(|at| {
             let is_known = found.next().flatten().is_some();
             let code = match (is_ours, is_known) {
-                (false, _) => ErrorCode::KAFKA_STORAGE_ERROR,
+                (false, _) => ErrorCode::LOG_DIR_NOT_FOUND,
                 (true, false) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
                 (true, true) => ErrorCode::NONE,
             };

@@ -73,7 +73,7 @@ pub(crate) async fn answer(
     }
     let judged = ctx.shards.catalog().submit(AlterScram { changes }).await?;
     results.extend(names.into_iter().zip(judged).map(|(name, result)| match result {
-        Ok(()) => AlterUserScramCredentialsResult { user: name, ..Default::default() },
+        Ok(()) => AlterUserScramCredentialsResult { user: name, error_message: None, ..Default::default() },
         Err(_) => {
             row(name, ErrorCode::RESOURCE_NOT_FOUND, "the user has no credential of this mechanism to delete")
         }

@@ -1,7 +1,7 @@
 //! CreatePartitions 0-3: raises the number of partitions of topics, or only validates it.
 //! Left out: throttling (KIP-599) and the time limit.
 
-use super::authorization::{TOPIC_DENIED, Verdict, denied_text, take_denied};
+use super::authorization::{TOPIC_DENIED, Verdict, take_denied};
 use super::{AnswerError, named_once, topic_error};
 use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
@@ -29,7 +29,7 @@ pub(crate) fn authorize(
         response.results.extend(denied.into_iter().map(|topic| CreatePartitionsTopicResult {
             name: topic.name,
             error_code: TOPIC_DENIED,
-            error_message: denied_text(),
+            error_message: None,
             ..Default::default()
         }));
     })

@@ -44,7 +44,7 @@ pub(crate) async fn answer(
                 tracing::info!(principal = session.principal(), host = %session.host(), %acl, "an ACL is deleted");
             }
             let matching_acls = acls.into_iter().map(row).collect();
-            DeleteAclsFilterResult { matching_acls, ..Default::default() }
+            DeleteAclsFilterResult { error_message: None, matching_acls, ..Default::default() }
         }
     });
     Ok(DeleteAclsResponse { filter_results: filter_results.collect(), ..Default::default() })
@@ -66,6 +66,7 @@ fn row(acl: Acl) -> DeleteAclsMatchingAcl {
     let (resource_type, pattern_type) = acl_rows::resource_numbers(&acl);
     let (operation, permission_type) = acl_rows::operation_numbers(&acl);
     DeleteAclsMatchingAcl {
+        error_message: None,
         resource_type,
         resource_name: acl.resource_name.into(),
         pattern_type,

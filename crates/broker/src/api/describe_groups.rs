@@ -47,7 +47,10 @@ pub(crate) async fn answer(
             let operations = shows_operations.then(|| operations(&group_id));
             present(group_id, group, operations)
         }
-        None => absent(group_id, version),
+        None => {
+            let operations = shows_operations.then(|| operations(&group_id));
+            absent(group_id, version, operations)
+        }
     });
     Ok(DescribeGroupsResponse { groups: groups.collect(), ..Default::default() })
 }
@@ -79,10 +82,12 @@ fn member(member: MemberView) -> DescribedGroupMember {
     }
 }
 
-fn absent(group_id: Text, version: i16) -> DescribedGroup {
+fn absent(group_id: Text, version: i16, operations: Option<i32>) -> DescribedGroup {
     let dead = DescribedGroup { group_state: Text::from_static("Dead"), ..Default::default() };
     if version < 6 {
-        return DescribedGroup { group_id, ..dead };
+        // Before version 6 it is no error, so the operations are shown too.
+        let authorized_operations = operations.unwrap_or(dead.authorized_operations);
+        return DescribedGroup { group_id, authorized_operations, ..dead };
     }
     let why = format!("there is no group '{group_id}'");
     let error_code = ErrorCode::GROUP_ID_NOT_FOUND.0;

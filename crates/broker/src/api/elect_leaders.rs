@@ -15,10 +15,14 @@ use ottla_wire::{ErrorCode, Text};
 pub(crate) fn authorize(
     request: &mut ElectLeadersRequest,
     rights: &Rights<'_>,
-    _version: i16,
+    version: i16,
 ) -> Verdict<ElectLeadersResponse> {
     let code = ErrorCode::CLUSTER_AUTHORIZATION_FAILED;
-    Verdict::when(rights.allows(Operation::Alter, Resource::Cluster), || all(request, code, code.meaning()))
+    Verdict::when(rights.allows(Operation::Alter, Resource::Cluster), || {
+        // Version 0 has no field for the error of the whole request.
+        let top = if version >= 1 { code } else { ErrorCode::NONE };
+        ElectLeadersResponse { error_code: top.0, ..all(request, code, code.meaning()) }
+    })
 }
 
 pub(crate) async fn answer(

@@ -38,16 +38,17 @@ pub(crate) fn authorize(
     };
     if version < 4 {
         let allowed = allows(&request.key);
-        return Verdict::when(allowed, || one(denied(request.key.clone(), code)));
+        let why = Text::from_static(code.meaning());
+        return Verdict::when(allowed, || one(denied(request.key.clone(), code, why)));
     }
     let keys = take_denied(&mut request.coordinator_keys, allows);
     Verdict::without(keys, move |response: &mut FindCoordinatorResponse, keys| {
-        response.coordinators.extend(keys.into_iter().map(|key| denied(key, code)));
+        response.coordinators.extend(keys.into_iter().map(|key| denied(key, code, Text::default())));
     })
 }
 
-fn denied(key: Text, code: ErrorCode) -> Coordinator {
-    let error_message = Some(Text::from_static(code.meaning()));
+fn denied(key: Text, code: ErrorCode, why: Text) -> Coordinator {
+    let error_message = Some(why);
     Coordinator { key, node_id: -1, port: -1, error_code: code.0, error_message, ..Default::default() }
 }
 

@@ -41,5 +41,5 @@ pub(crate) async fn answer(
     _request: ListPartitionReassignmentsRequest,
     _version: i16,
 ) -> ListPartitionReassignmentsResponse {
-    ListPartitionReassignmentsResponse { error_message: Some(Text::default()), ..Default::default() }
+    ListPartitionReassignmentsResponse { error_message: None, ..Default::default() }
 }

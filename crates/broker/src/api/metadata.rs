@@ -83,7 +83,8 @@ pub(crate) async fn answer(
     };
     if request.include_topic_authorized_operations {
         for topic in &mut topics {
-            if let (Some(name), 0) = (&topic.name, topic.error_code) {
+            let is_denied = topic.error_code == ErrorCode::TOPIC_AUTHORIZATION_FAILED.0;
+            if let Some(name) = topic.name.as_ref().filter(|_| !is_denied) {
                 topic.topic_authorized_operations = ctx.rights(session).operations(Resource::Topic(name));
             }
         }

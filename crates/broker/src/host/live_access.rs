@@ -76,6 +76,11 @@ impl LiveAccess {
         read(&self.users).credential(user, mechanism).cloned()
     }
 
+    /// Whether there is a topic of this name. It looks at all topics.
+    pub(crate) fn knows_topic(&self, name: &str) -> bool {
+        read(&self.topic_names).values().any(|known| **known == *name)
+    }
+
     /// The name of the topic with this id.
     pub(crate) fn topic_name(&self, id: TopicId) -> Option<Arc<str>> {
         read(&self.topic_names).get(&id).cloned()

@@ -181,7 +181,13 @@ fn start_kafka(side: Side, port: u16, folder: &Path) -> Result<kafka::Node, Stri
         settings.push(("log.flush.interval.messages", "1"));
     }
     let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    kafka::start(&kafka::Options { port, advertised: port, folder: folder.to_path_buf(), settings })
+    kafka::start(&kafka::Options {
+        port,
+        advertised: port,
+        sasl: None,
+        folder: folder.to_path_buf(),
+        settings,
+    })
 }
 
 fn command(side: Side, port: u16, folder: &Path, other: Option<&Path>) -> Result<Command, String> {

@@ -123,7 +123,7 @@ impl Running {
 fn kafka(port: u16, settings: &[(&str, &str)], name: &str) -> Result<(u32, Alive), String> {
     let folder = kafka::fresh_folder(name)?;
     let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let node = kafka::start(&kafka::Options { port, advertised: port, folder, settings })?;
+    let node = kafka::start(&kafka::Options { port, advertised: port, sasl: None, folder, settings })?;
     Ok((node.id(), Alive::Kafka(node)))
 }
 
