@@ -15,3 +15,6 @@
 //!   mapping_rules        ssl.principal.mapping.rules (S-53 to S-58)
 //! ```
 #![forbid(unsafe_code)]
+
+pub mod distinguished_name;
+pub mod mapping_rules;

@@ -1,0 +1,234 @@
+//! Rewrites a regular expression of Java for the crate fancy-regex, and refuses what the two do not share (S-58).
+//!
+//! The rewriting goes through the pattern once. Everything whose meaning differs between the two dialects is spelled out:
+//! literals as code points, `\d` as `[0-9]`, a letter after `(?i)` as a class of both cases. So the result uses no flags.
+
+use std::{collections::BTreeMap, str::Chars};
+
+use super::{
+    class::{self, Flags},
+    refusal::Refusal,
+};
+
+/// What `$` and `\Z` mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndAnchor {
+    /// The end of the text: right for texts without line terminators, and fast.
+    EndOfText,
+    /// Java's meaning: also the place before a line terminator that ends the text.
+    BeforeLastTerminator,
+}
+
+impl EndAnchor {
+    fn regex(self) -> &'static str {
+        match self {
+            EndAnchor::EndOfText => r"\z",
+            EndAnchor::BeforeLastTerminator => {
+                r"(?:\z|(?=(?:\r\n|[\r\x{85}\x{2028}\x{2029}])\z)|(?<!\r)(?=\n\z))"
+            }
+        }
+    }
+}
+
+/// A rewritten pattern.
+#[derive(Debug, Default)]
+pub(super) struct Translation {
+    pub(super) regex: String,
+    pub(super) group_count: usize,
+    pub(super) group_names: BTreeMap<String, usize>,
+}
+
+impl Translation {
+    /// Rewrites a pattern of Java.
+    pub(super) fn of(pattern: &str, end_anchor: EndAnchor) -> Result<Translation, Refusal> {
+        let mut translator = Translator {
+            input: pattern.chars(),
+            output: Translation::default(),
+            end_anchor,
+            flags: Flags::default(),
+            open_groups: Vec::new(),
+            repeatable: false,
+        };
+        while let Some(character) = translator.input.next() {
+            translator.step(character)?;
+        }
+        if translator.open_groups.is_empty() { Ok(translator.output) } else { Err(Refusal::Parenthesis) }
+    }
+}
+
+/// A group whose `)` has not been reached.
+struct OpenGroup {
+    /// The flags before the group, which apply again after it.
+    flags: Flags,
+    is_look_ahead: bool,
+}
+
+struct Translator<'a> {
+    input: Chars<'a>,
+    output: Translation,
+    end_anchor: EndAnchor,
+    flags: Flags,
+    open_groups: Vec<OpenGroup>,
+    /// Whether a quantifier may follow.
+    repeatable: bool,
+}
+
+impl Translator<'_> {
+    fn step(&mut self, character: char) -> Result<(), Refusal> {
+        match character {
+            '\\' => self.escape()?,
+            '[' => {
+                let class = class::bracketed(&mut self.input, self.flags)?;
+                self.emit(&class);
+            }
+            '.' if self.flags.dot_all => self.emit("(?s:.)"),
+            '.' => self.emit(r"[^\n\r\x{85}\x{2028}\x{2029}]"),
+            '^' => self.emit_assertion(r"\A"),
+            '$' => self.emit_assertion(self.end_anchor.regex()),
+            '|' => self.emit_assertion("|"),
+            '(' => self.open_group()?,
+            ')' => {
+                let group = self.open_groups.pop().ok_or(Refusal::Parenthesis)?;
+                self.flags = group.flags;
+                self.emit(")");
+                self.repeatable = !group.is_look_ahead;
+            }
+            '*' | '+' | '?' => self.quantify(character.encode_utf8(&mut [0; 4]))?,
+            '{' => {
+                let braces = self.braces()?;
+                self.quantify(&braces)?;
+            }
+            literal => self.literal(literal),
+        }
+        Ok(())
+    }
+
+    /// Writes something that a quantifier may follow.
+    fn emit(&mut self, regex: &str) {
+        self.output.regex.push_str(regex);
+        self.repeatable = true;
+    }
+
+    /// Writes something that no quantifier may follow.
+    fn emit_assertion(&mut self, regex: &str) {
+        self.output.regex.push_str(regex);
+        self.repeatable = false;
+    }
+
+    fn literal(&mut self, character: char) {
+        let regex = class::literal(character, self.flags);
+        self.emit(&regex);
+    }
+
+    /// Consumes `text` if the input continues with it.
+    fn take(&mut self, text: &str) -> bool {
+        let Some(rest) = self.input.as_str().strip_prefix(text) else { return false };
+        self.input = rest.chars();
+        true
+    }
+
+    fn escape(&mut self) -> Result<(), Refusal> {
+        if self.take("Q") {
+            let rest = self.input.as_str();
+            let (quoted, rest) = rest.split_once(r"\E").unwrap_or((rest, ""));
+            self.input = rest.chars();
+            quoted.chars().for_each(|character| self.literal(character));
+        } else if self.take("A") {
+            self.emit_assertion(r"\A");
+        } else if self.take("z") {
+            self.emit_assertion(r"\z");
+        } else if self.take("Z") {
+            self.emit_assertion(self.end_anchor.regex());
+        } else {
+            match class::escape(&mut self.input, self.flags)? {
+                class::Member::Character(character) => self.literal(character),
+                class::Member::Set(set) => self.emit(&format!("[{set}]")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a group up to its content, or an inline flag.
+    fn open_group(&mut self) -> Result<(), Refusal> {
+        let mut group = OpenGroup { flags: self.flags, is_look_ahead: false };
+        if !self.take("?") {
+            self.output.group_count += 1;
+            self.emit_assertion("(");
+        } else if let Some(start) = ["=", "!"].into_iter().find(|start| self.take(start)) {
+            group.is_look_ahead = true;
+            self.emit_assertion(&format!("(?{start}"));
+        } else if self.take(">") {
+            self.emit_assertion("(?>");
+        } else if self.take("<") {
+            self.group_name()?;
+            self.emit_assertion("(");
+        } else {
+            if self.inline_flags()? {
+                self.repeatable = false;
+                return Ok(());
+            }
+            self.emit_assertion("(?:");
+        }
+        self.open_groups.push(group);
+        Ok(())
+    }
+
+    fn group_name(&mut self) -> Result<(), Refusal> {
+        if self.input.as_str().starts_with(['=', '!']) {
+            return Err(Refusal::Unsupported("(?<=) and (?<!)"));
+        }
+        let (name, rest) = self.input.as_str().split_once('>').ok_or(Refusal::GroupName)?;
+        let valid = name.starts_with(|first: char| first.is_ascii_alphabetic())
+            && name.chars().all(|character| character.is_ascii_alphanumeric());
+        self.output.group_count += 1;
+        let earlier = self.output.group_names.insert(name.to_owned(), self.output.group_count);
+        if !valid || earlier.is_some() {
+            return Err(Refusal::GroupName);
+        }
+        self.input = rest.chars();
+        Ok(())
+    }
+
+    /// Reads flags as in `(?i)`, `(?-s:` or `(?:`. Returns whether they apply to the rest of the enclosing group instead
+    /// of opening a group.
+    fn inline_flags(&mut self) -> Result<bool, Refusal> {
+        let mut value = true;
+        for character in self.input.by_ref() {
+            match character {
+                'i' => self.flags.ignore_case = value,
+                's' => self.flags.dot_all = value,
+                '-' if value => value = false,
+                ':' => return Ok(false),
+                ')' => return Ok(true),
+                _ => return Err(Refusal::Unsupported("(? with another flag than i or s")),
+            }
+        }
+        Err(Refusal::Parenthesis)
+    }
+
+    /// Reads `{n}`, `{n,}` or `{n,m}` after its first brace.
+    fn braces(&mut self) -> Result<String, Refusal> {
+        let (counts, rest) = self.input.as_str().split_once('}').ok_or(Refusal::Braces)?;
+        let (low, high) = counts.split_once(',').unwrap_or((counts, counts));
+        let count = |text: &str| {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u16>().ok().filter(|_| digits).ok_or(Refusal::Braces)
+        };
+        let low_count = count(low)?;
+        if !high.is_empty() && count(high)? < low_count {
+            return Err(Refusal::Braces);
+        }
+        self.input = rest.chars();
+        Ok(format!("{{{counts}}}"))
+    }
+
+    /// Writes a quantifier and the `?` or `+` that makes it lazy or possessive.
+    fn quantify(&mut self, quantifier: &str) -> Result<(), Refusal> {
+        if !self.repeatable {
+            return Err(Refusal::DanglingQuantifier);
+        }
+        let mode = ["?", "+"].into_iter().find(|mode| self.take(mode)).unwrap_or_default();
+        self.emit_assertion(&format!("{quantifier}{mode}"));
+        Ok(())
+    }
+}
