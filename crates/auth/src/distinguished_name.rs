@@ -235,13 +235,165 @@ fn escape(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len() / 2)
+            .map(|place| u8::from_str_radix(&hex[2 * place..2 * place + 2], 16).unwrap())
+            .collect()
+    }
+
+    fn rows(file: &str) -> Vec<(Vec<u8>, String)> {
+        let lines = file.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| line.split_once('\t').unwrap())
+            .map(|(der, text)| (bytes(der), text.to_owned()))
+            .collect()
+    }
+
+    /// Writes characters that are hard to see in a file as the data files have them.
+    fn visible(text: &str) -> String {
+        let hidden = |character: char| {
+            character.is_control()
+                || matches!(
+                    character,
+                    '\u{fffd}' | '\u{feff}' | '\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{ffff}'
+                )
+                || ('\u{300}'..'\u{370}').contains(&character)
+        };
+        let show = |character: char| match hidden(character) {
+            true => format!("<U+{:04X}>", u32::from(character)),
+            false => character.to_string(),
+        };
+        text.chars().map(show).collect()
+    }
+
+    fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+        let length = content.len();
+        let header = match length {
+            0..0x80 => vec![tag, length as u8],
+            0x80..0x100 => vec![tag, 0x81, length as u8],
+            _ => vec![tag, 0x82, (length >> 8) as u8, length as u8],
+        };
+        [header.as_slice(), content].concat()
+    }
+
+    /// A certificate with this Name as its subject and empty other members.
+    fn certificate(name: &[u8], with_version: bool) -> Vec<u8> {
+        let version = if with_version { element(TAG_VERSION, &[2, 1, 2]) } else { Vec::new() };
+        let empty = element(TAG_SEQUENCE, &[]);
+        let members = [&version, [2, 1, 1].as_slice(), &empty, &empty, &empty, name, &empty].concat();
+        element(TAG_SEQUENCE, &element(TAG_SEQUENCE, &members))
+    }
+
+    fn subject_of(name_hex: &str) -> Result<String, NameError> {
+        subject_name(&certificate(&bytes(name_hex), true))
+    }
+
+    fn keytool_certificate() -> (Vec<u8>, String) {
+        rows(include_str!("../tests/data/certificate.tsv")).remove(0)
+    }
+
     #[test]
-    fn utf8_all() {
-        for l in std::fs::read_to_string("/tmp/names/u/out.tsv").unwrap().lines() {
-            let (i, o) = l.split_once('\t').unwrap();
-            let b: Vec<u8> = (0..i.len() / 2).map(|n| u8::from_str_radix(&i[2 * n..2 * n + 2], 16).unwrap()).collect();
-            assert_eq!(hex(decode_utf8(&b).as_bytes()), o, "{i}");
+    fn s_51_names_are_written_as_java_writes_them() {
+        let rows = rows(include_str!("../tests/data/distinguished_names.tsv"));
+        assert!(rows.len() > 40);
+        for (name, text) in rows {
+            for with_version in [false, true] {
+                let subject =
+                    subject_name(&certificate(&name, with_version)).map(|subject| visible(&subject));
+                assert_eq!(subject.as_ref(), Ok(&text), "{}", hex(&name));
+            }
+        }
+    }
+
+    #[test]
+    fn s_51_subject_of_a_certificate_by_keytool() {
+        let (der, text) = keytool_certificate();
+        assert_eq!(subject_name(&der), Ok(text));
+    }
+
+    #[test]
+    fn s_51_attributes_without_keyword_are_hex() {
+        let email = "30133111300f06092a864886f70d01090116024162";
+        assert_eq!(subject_of(email).unwrap(), "1.2.840.113549.1.9.1=#16024162");
+    }
+
+    #[test]
+    fn s_51_types_other_than_text_are_hex_after_a_keyword() {
+        assert_eq!(subject_of("300d310b3009060355040312024142").unwrap(), "CN=#12024142");
+    }
+
+    #[test]
+    fn s_52_blanks_at_both_ends_are_escaped() {
+        assert_eq!(escape("  a  b \r"), "\\ \\ a  b\\ \\\r");
+        assert_eq!(escape(" "), "\\ ");
+    }
+
+    #[test]
+    fn s_52_special_characters_are_escaped_anywhere() {
+        assert_eq!(escape("#a,=+<>#;\"\\\0é"), "\\#a\\,\\=\\+\\<\\>\\#\\;\\\"\\\\\\00é");
+    }
+
+    #[test]
+    fn s_52_surrogates_in_utf8_are_one_replacement_each() {
+        assert_eq!(decode_utf8(b"\xed\xa0\x80A\xed\xa0A\xedA"), "\u{fffd}A\u{fffd}A\u{fffd}A");
+        assert_eq!(decode_utf8(b"\xf4\x90\x80\x80\xc0\x80"), "\u{fffd}".repeat(6));
+        assert_eq!(decode_utf8(b"\xf0\x9f\x98"), "\u{fffd}");
+    }
+
+    #[test]
+    fn s_51_faulty_names_are_refused() {
+        let faults = [
+            ("300c310a3008060280370c024162", NameError::ObjectIdentifier), // padded number
+            ("300d310b300906035504800c024162", NameError::ObjectIdentifier), // number without end
+            ("30093107300506000c0161", NameError::ObjectIdentifier),       // no number
+            ("300f310d300b06035504030c01610c0162", NameError::Structure),  // three members
+            ("300c310a310806035504030c0161", NameError::Structure),        // attribute is a set
+            ("300c300a300806035504030c0161", NameError::Structure),        // relative name is a sequence
+            ("3009310730050603550403", NameError::Truncated),              // no value
+            ("300c310a300806035504030c0241", NameError::Truncated),        // value too short
+            ("300d310b300906035504039f1f0141", NameError::Encoding),       // tag over 30
+            ("300d310b300906035504030c810141", NameError::Encoding),       // length not minimal
+            ("3010310e300c06035504032c800c01410000", NameError::Encoding), // length indefinite
+        ];
+        for (name, error) in faults {
+            assert_eq!(subject_of(name), Err(error), "{name}");
+        }
+    }
+
+    #[test]
+    fn s_51_truncated_and_mutated_certificates_never_panic() {
+        let (der, _) = keytool_certificate();
+        for place in 0..der.len() {
+            let _ = subject_name(&der[..place]);
+            for value in 0..=u8::MAX {
+                let mut mutated = der.clone();
+                mutated[place] = value;
+                let _ = subject_name(&mutated);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn s_51_arbitrary_bytes_never_panic(der: Vec<u8>, name: Vec<u8>) {
+            let _ = subject_name(&der);
+            let _ = subject_name(&certificate(&element(TAG_SEQUENCE, &name), true));
+        }
+
+        #[test]
+        fn s_52_escaped_text_has_no_bare_separator(value: String) {
+            let text = subject_name(&certificate(
+                &element(TAG_SEQUENCE, &element(TAG_SET, &element(TAG_SEQUENCE, &[
+                    bytes("0603550403"), element(0x0c, value.as_bytes()),
+                ].concat()))),
+                true,
+            )).unwrap();
+            let bare = text.strip_prefix("CN=").unwrap().replace("\\\\", "").replace("\\,", "").replace("\\+", "");
+            prop_assert!(!bare.contains([',', '+']));
         }
     }
 }

@@ -15,10 +15,10 @@
 //! - in a character class: `&&`, a nested class, an unescaped `]` as the first member, and an unescaped `-` that is
 //!   neither the first nor the last member nor the middle of a range
 //! - `\p` with a name other than Lower, Upper, Alpha, Digit, Alnum, L, Lu, Ll, N and Nd, and every `\p` after `(?i)`
-//! - a quantifier after `^`, `$`, a look-ahead or another quantifier, except `?` and `+` that make it lazy or possessive
-//!
-//! One difference remains: if a repeated group can match the empty text, Java may run it a last time for nothing and
-//! leave its capture empty.
+//! - a quantifier after `^`, `$`, a look-ahead or another quantifier, except `?` and `+` that make it lazy or
+//!   possessive
+//! - a capturing group inside `(?>)`, `(?=)` or `(?!)`, or with a possessive quantifier, and a repeated one that can
+//!   match the empty text, as `(a*)*`: Java then reports other captures
 //!
 //! # Replacements
 //!
@@ -200,6 +200,7 @@ fn split_at_slash(text: &str) -> Option<(String, &str)> {
 }
 
 /// Replaces every match in the name as Java does (S-55): after a match, the next one may be empty and start at its end.
+/// Empty matches inside a character over U+FFFF, where Java splits it into two surrogates, do not exist here.
 fn replace_all(pattern: &Pattern, replacement: &Replacement, name: &str) -> Result<String, RuleError> {
     let mut result = String::new();
     let mut copied = 0;
@@ -219,4 +220,188 @@ fn replace_all(pattern: &Pattern, replacement: &Replacement, name: &str) -> Resu
     }
     result.push_str(name.get(copied..).unwrap_or_default());
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn map(rules: &str, name: &str) -> Option<String> {
+        MappingRules::parse(rules).unwrap().apply(name).unwrap()
+    }
+
+    /// Reads a text of the data file, in which `<U+XXXX>` is one character.
+    fn unescape(text: &str) -> String {
+        let mut parts = text.split("<U+");
+        let mut result = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (digits, rest) = part.split_once('>').unwrap();
+            result.push(char::from_u32(u32::from_str_radix(digits, 16).unwrap()).unwrap());
+            result.push_str(rest);
+        }
+        result
+    }
+
+    /// What Ottla answers, in the words of the data file.
+    fn answer(rules: &str, name: &str) -> (&'static str, String) {
+        match MappingRules::parse(rules).map(|rules| rules.apply(name)) {
+            Ok(Ok(Some(name))) => ("name", name),
+            Ok(Ok(None)) => ("none", String::new()),
+            Ok(Err(_)) => ("applyerror", String::new()),
+            Err(_) => ("ruleerror", String::new()),
+        }
+    }
+
+    #[test]
+    fn s_53_rules_map_names_as_kafka_maps_them() {
+        let file = include_str!("../tests/data/mapping_rules.tsv");
+        let lines: Vec<_> = file.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(lines.len() > 40);
+        for line in lines {
+            let fields: Vec<_> = line.split('\t').map(unescape).collect();
+            let [rules, name, kind, result] = fields.as_slice() else { panic!("{line}") };
+            let (own_kind, own_result) = answer(rules, name);
+            // Where Kafka fails at each name, Ottla refuses the rule at startup, or takes `\$` literally.
+            let refused_early = kind == "applyerror" && (own_kind == "ruleerror" || rules.contains("\\$"));
+            assert!(
+                refused_early || (own_kind == kind && own_result == *result),
+                "{line}: {own_kind} {own_result}"
+            );
+        }
+    }
+
+    #[test]
+    fn s_53_faulty_settings_are_refused() {
+        for rules in
+            ["default", "DEFAULT DEFAULT", "RULE:a", "RULE:a/b", "RULE:a/b/LU", "RULE:a/b/l", "RULE:a/b/ L"]
+        {
+            assert!(matches!(MappingRules::parse(rules), Err(RuleError::Syntax { .. })), "{rules}");
+        }
+        assert!(matches!(MappingRules::parse("RULE:(a/b/"), Err(RuleError::Pattern { .. })));
+    }
+
+    #[test]
+    fn s_53_no_rules_give_no_name() {
+        assert_eq!(map("", "CN=a"), None);
+        assert_eq!(map(" , ", "CN=a"), None);
+    }
+
+    #[test]
+    fn s_54_first_rule_that_matches_the_whole_name_wins() {
+        let rules = r"RULE:CN=a/part/, RULE:^CN=(.*),O=x$/$1/ , DEFAULT";
+        assert_eq!(map(rules, "CN=a,O=x").as_deref(), Some("a"));
+        assert_eq!(map(rules, "CN=a").as_deref(), Some("part"));
+        assert_eq!(map(rules, "O=x").as_deref(), Some("O=x"));
+    }
+
+    #[test]
+    fn s_55_every_match_is_replaced() {
+        assert_eq!(map("RULE:(.*)/x/", "CN=a").as_deref(), Some("xx"));
+        assert_eq!(map("RULE:a|ab/x/", "ab").as_deref(), Some("xb"));
+        assert_eq!(map("RULE:(|.*)/x/", "aé").as_deref(), Some("xaxéx"));
+    }
+
+    #[test]
+    fn s_55_patterns_that_match_twice_are_listed() {
+        let rules = MappingRules::parse("RULE:(.*)/x/,RULE:^(.*)$/x/,RULE:CN=(.*)/x/,DEFAULT").unwrap();
+        assert_eq!(rules.patterns_matching_twice().collect::<Vec<_>>(), ["(.*)"]);
+    }
+
+    #[test]
+    fn s_56_longest_digits_that_name_a_group_are_taken() {
+        assert_eq!(map("RULE:^(.)(.)$/$10-$2-$3-$0-\\$1/", "ab").as_deref(), Some("a0-b-$3-ab-$1"));
+        assert_eq!(map("RULE:^(?<first>.)(.)$/${first}/", "ab").as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn s_56_replacements_that_always_fail_are_refused() {
+        for rules in
+            ["RULE:^(a)$/$/", "RULE:^(a)$/$x/", "RULE:^a$/$1/", "RULE:^(a)$/${n}/", "RULE:^(a)$/${n/"]
+        {
+            assert!(matches!(MappingRules::parse(rules), Err(RuleError::Replacement { .. })), "{rules}");
+        }
+    }
+
+    #[test]
+    fn s_57_flags_change_the_case_of_the_whole_result() {
+        assert_eq!(map("RULE:^CN=(.*)$/X$1/L", "CN=İAΣ").as_deref(), Some("xi\u{307}aς"));
+        assert_eq!(map("RULE:^CN=(.*)$/x$1/U", "CN=straße").as_deref(), Some("XSTRASSE"));
+        assert_eq!(map("RULE:^CN=(.*)$//", "CN=a").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn s_58_constructs_with_another_meaning_are_refused() {
+        let patterns = [
+            r"(?<=a)b",
+            r"(?<!a)b",
+            r"(a)\\1",
+            r"\\ba",
+            r"\\R",
+            r"\\h",
+            r"\\v",
+            r"(?m)a",
+            r"(?x)a",
+            r"[a&&b]",
+            r"[a[b]]",
+            r"[]a]",
+            r"[a-b-c]",
+            r"\\p{Space}",
+            r"(?i)\\p{L}",
+            r"^*",
+            r"a{2}{3}",
+            r"(a*)*",
+            r"(a)*+",
+            r"(?=(a))",
+            r"(?>(a))",
+            r"a{,2}",
+        ];
+        for pattern in patterns {
+            let pattern = pattern.replace("\\\\", "\\");
+            let parsed = MappingRules::parse(&format!("RULE:{pattern}/x/"));
+            assert!(matches!(parsed, Err(RuleError::Pattern { .. })), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn s_58_classes_and_flags_cover_ascii_only() {
+        assert_eq!(map(r"RULE:\w+/x/", "é"), None);
+        assert_eq!(map(r"RULE:\d/x/", "٣"), None);
+        assert_eq!(map("RULE:(?i)é|k/x/", "É"), None);
+        assert_eq!(map("RULE:(?i)[^a-f]/x/", "C"), None);
+        assert_eq!(map("RULE:(?i)k/x/", "\u{212a}"), None);
+    }
+
+    #[test]
+    fn s_58_dot_and_dollar_know_line_terminators() {
+        for terminator in ["\n", "\r", "\r\n", "\u{85}", "\u{2028}", "\u{2029}"] {
+            let name = format!("a{terminator}");
+            assert_eq!(map("RULE:.*/x/", &name), None);
+            assert_eq!(map("RULE:(?s)^(.*?)$.*/[$1]/", &name).as_deref(), Some("[a]"));
+        }
+    }
+
+    #[test]
+    fn s_58_step_limit_is_an_error() {
+        let rules = MappingRules::parse("RULE:^(?=(?:(?:a|a)*b)+c)(.*)$|(?:a|a)*(?!c)b/x/,DEFAULT").unwrap();
+        assert!(matches!(rules.apply(&"a".repeat(60)), Err(RuleError::StepLimit { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn s_53_arbitrary_text_never_panics(rules: String, name: String) {
+            let _ = answer(&rules, &name);
+            let _ = answer(&format!("RULE:{rules}/$1/L"), &name);
+        }
+
+        #[test]
+        fn s_53_texts_of_special_characters_never_panic(
+            pattern in r"[\\(){}\[\]?*+|^$.a1,<=!:>i&-]{0,12}",
+            replacement in r"[\\${}a1]{0,6}",
+            name: String,
+        ) {
+            let _ = answer(&format!("RULE:{pattern}/{replacement}/"), &name);
+        }
+    }
 }

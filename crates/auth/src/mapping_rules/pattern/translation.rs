@@ -1,7 +1,8 @@
 //! Rewrites a regular expression of Java for the crate fancy-regex, and refuses what the two do not share (S-58).
 //!
-//! The rewriting goes through the pattern once. Everything whose meaning differs between the two dialects is spelled out:
-//! literals as code points, `\d` as `[0-9]`, a letter after `(?i)` as a class of both cases. So the result uses no flags.
+//! The rewriting goes through the pattern once. Everything whose meaning differs between the two dialects is spelled
+//! out: literals as code points, `\d` as `[0-9]`, a letter after `(?i)` as a class of both cases. So the result uses no
+//! flags.
 
 use std::{collections::BTreeMap, str::Chars};
 
@@ -47,7 +48,8 @@ impl Translation {
             end_anchor,
             flags: Flags::default(),
             open_groups: Vec::new(),
-            repeatable: false,
+            sequence: Sequence::default(),
+            last_item: None,
         };
         while let Some(character) = translator.input.next() {
             translator.step(character)?;
@@ -56,11 +58,50 @@ impl Translation {
     }
 }
 
+/// Something that a quantifier may follow.
+#[derive(Clone, Copy)]
+struct Item {
+    /// Whether it can match the empty text.
+    nullable: bool,
+    has_captures: bool,
+}
+
+/// What a quantifier means for its item.
+#[derive(Clone, Copy)]
+struct Repetition {
+    /// Whether the item may be absent.
+    optional: bool,
+    /// Whether the item may match twice or more.
+    repeats: bool,
+}
+
+/// What is known of the alternatives of one group up to the current place.
+#[derive(Clone, Copy, Default)]
+struct Sequence {
+    /// Whether something in the current alternative must match at least one character.
+    consumes: bool,
+    /// The same without its last item.
+    consumes_before_item: bool,
+    /// Whether an earlier alternative can match the empty text.
+    nullable_alternative: bool,
+    has_captures: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum GroupKind {
+    Capturing,
+    Plain,
+    Atomic,
+    LookAhead,
+}
+
 /// A group whose `)` has not been reached.
 struct OpenGroup {
+    kind: GroupKind,
     /// The flags before the group, which apply again after it.
     flags: Flags,
-    is_look_ahead: bool,
+    /// The sequence that the group is an item of.
+    outer: Sequence,
 }
 
 struct Translator<'a> {
@@ -69,8 +110,9 @@ struct Translator<'a> {
     end_anchor: EndAnchor,
     flags: Flags,
     open_groups: Vec<OpenGroup>,
-    /// Whether a quantifier may follow.
-    repeatable: bool,
+    sequence: Sequence,
+    /// What a quantifier would apply to.
+    last_item: Option<Item>,
 }
 
 impl Translator<'_> {
@@ -85,34 +127,44 @@ impl Translator<'_> {
             '.' => self.emit(r"[^\n\r\x{85}\x{2028}\x{2029}]"),
             '^' => self.emit_assertion(r"\A"),
             '$' => self.emit_assertion(self.end_anchor.regex()),
-            '|' => self.emit_assertion("|"),
-            '(' => self.open_group()?,
-            ')' => {
-                let group = self.open_groups.pop().ok_or(Refusal::Parenthesis)?;
-                self.flags = group.flags;
-                self.emit(")");
-                self.repeatable = !group.is_look_ahead;
+            '|' => {
+                self.emit_assertion("|");
+                self.sequence.nullable_alternative |= !self.sequence.consumes;
+                self.sequence.consumes = false;
             }
-            '*' | '+' | '?' => self.quantify(character.encode_utf8(&mut [0; 4]))?,
+            '(' => self.open_group()?,
+            ')' => self.close_group()?,
+            '*' => self.quantify("*", Repetition { optional: true, repeats: true })?,
+            '+' => self.quantify("+", Repetition { optional: false, repeats: true })?,
+            '?' => self.quantify("?", Repetition { optional: true, repeats: false })?,
             '{' => {
-                let braces = self.braces()?;
-                self.quantify(&braces)?;
+                let start = self.input.as_str();
+                let repetition = self.braces()?;
+                let counts = &start[..start.len() - self.input.as_str().len()];
+                self.quantify(&format!("{{{counts}"), repetition)?;
             }
             literal => self.literal(literal),
         }
         Ok(())
     }
 
-    /// Writes something that a quantifier may follow.
+    /// Writes something that matches one character.
     fn emit(&mut self, regex: &str) {
+        self.emit_item(regex, Item { nullable: false, has_captures: false });
+    }
+
+    fn emit_item(&mut self, regex: &str, item: Item) {
         self.output.regex.push_str(regex);
-        self.repeatable = true;
+        self.sequence.consumes_before_item = self.sequence.consumes;
+        self.sequence.consumes |= !item.nullable;
+        self.sequence.has_captures |= item.has_captures;
+        self.last_item = Some(item);
     }
 
     /// Writes something that no quantifier may follow.
     fn emit_assertion(&mut self, regex: &str) {
         self.output.regex.push_str(regex);
-        self.repeatable = false;
+        self.last_item = None;
     }
 
     fn literal(&mut self, character: char) {
@@ -150,26 +202,46 @@ impl Translator<'_> {
 
     /// Reads a group up to its content, or an inline flag.
     fn open_group(&mut self) -> Result<(), Refusal> {
-        let mut group = OpenGroup { flags: self.flags, is_look_ahead: false };
-        if !self.take("?") {
+        let flags = self.flags;
+        let (kind, start) = if !self.take("?") {
             self.output.group_count += 1;
-            self.emit_assertion("(");
-        } else if let Some(start) = ["=", "!"].into_iter().find(|start| self.take(start)) {
-            group.is_look_ahead = true;
-            self.emit_assertion(&format!("(?{start}"));
+            (GroupKind::Capturing, "(")
+        } else if self.take("=") {
+            (GroupKind::LookAhead, "(?=")
+        } else if self.take("!") {
+            (GroupKind::LookAhead, "(?!")
         } else if self.take(">") {
-            self.emit_assertion("(?>");
+            (GroupKind::Atomic, "(?>")
         } else if self.take("<") {
             self.group_name()?;
-            self.emit_assertion("(");
+            (GroupKind::Capturing, "(")
+        } else if self.inline_flags()? {
+            self.last_item = None;
+            return Ok(());
         } else {
-            if self.inline_flags()? {
-                self.repeatable = false;
-                return Ok(());
+            (GroupKind::Plain, "(?:")
+        };
+        self.emit_assertion(start);
+        let outer = std::mem::take(&mut self.sequence);
+        self.open_groups.push(OpenGroup { kind, flags, outer });
+        Ok(())
+    }
+
+    fn close_group(&mut self) -> Result<(), Refusal> {
+        let group = self.open_groups.pop().ok_or(Refusal::Parenthesis)?;
+        let inner = std::mem::replace(&mut self.sequence, group.outer);
+        self.flags = group.flags;
+        let item = Item {
+            nullable: inner.nullable_alternative || !inner.consumes,
+            has_captures: inner.has_captures || group.kind == GroupKind::Capturing,
+        };
+        match group.kind {
+            GroupKind::Atomic | GroupKind::LookAhead if item.has_captures => {
+                return Err(Refusal::Unsupported("a capturing group inside (?>), (?=) or (?!)"));
             }
-            self.emit_assertion("(?:");
+            GroupKind::LookAhead => self.emit_assertion(")"),
+            GroupKind::Capturing | GroupKind::Plain | GroupKind::Atomic => self.emit_item(")", item),
         }
-        self.open_groups.push(group);
         Ok(())
     }
 
@@ -189,8 +261,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Reads flags as in `(?i)`, `(?-s:` or `(?:`. Returns whether they apply to the rest of the enclosing group instead
-    /// of opening a group.
+    /// Reads flags as in `(?i)`, `(?-s:` or `(?:`. Returns whether they apply to the rest of the enclosing group
+    /// instead of opening a group.
     fn inline_flags(&mut self) -> Result<bool, Refusal> {
         let mut value = true;
         for character in self.input.by_ref() {
@@ -207,28 +279,37 @@ impl Translator<'_> {
     }
 
     /// Reads `{n}`, `{n,}` or `{n,m}` after its first brace.
-    fn braces(&mut self) -> Result<String, Refusal> {
+    fn braces(&mut self) -> Result<Repetition, Refusal> {
         let (counts, rest) = self.input.as_str().split_once('}').ok_or(Refusal::Braces)?;
         let (low, high) = counts.split_once(',').unwrap_or((counts, counts));
         let count = |text: &str| {
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse::<u16>().ok().filter(|_| digits).ok_or(Refusal::Braces)
         };
-        let low_count = count(low)?;
-        if !high.is_empty() && count(high)? < low_count {
+        let low = count(low)?;
+        let high = if high.is_empty() { u16::MAX } else { count(high)? };
+        if high < low {
             return Err(Refusal::Braces);
         }
         self.input = rest.chars();
-        Ok(format!("{{{counts}}}"))
+        Ok(Repetition { optional: low == 0, repeats: high > 1 })
     }
 
     /// Writes a quantifier and the `?` or `+` that makes it lazy or possessive.
-    fn quantify(&mut self, quantifier: &str) -> Result<(), Refusal> {
-        if !self.repeatable {
-            return Err(Refusal::DanglingQuantifier);
-        }
+    fn quantify(&mut self, quantifier: &str, repetition: Repetition) -> Result<(), Refusal> {
+        let item = self.last_item.take().ok_or(Refusal::DanglingQuantifier)?;
         let mode = ["?", "+"].into_iter().find(|mode| self.take(mode)).unwrap_or_default();
-        self.emit_assertion(&format!("{quantifier}{mode}"));
+        if item.has_captures && mode == "+" {
+            return Err(Refusal::Unsupported("a capturing group with a possessive quantifier"));
+        }
+        if item.has_captures && item.nullable && repetition.repeats {
+            return Err(Refusal::Unsupported("a repeated capturing group that can match the empty text"));
+        }
+        if repetition.optional {
+            self.sequence.consumes = self.sequence.consumes_before_item;
+        }
+        self.output.regex.push_str(quantifier);
+        self.output.regex.push_str(mode);
         Ok(())
     }
 }
