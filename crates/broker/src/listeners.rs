@@ -7,7 +7,7 @@ use crate::security_protocol::SecurityProtocol;
 use crate::session::{AdvertisedAddress, Listener};
 use crate::tls::{Tls, TlsError};
 use ottla_auth::jaas::{JaasConfig, JaasError, LoginModule};
-use ottla_auth::mapping_rules::{MappingError, MappingRules};
+use ottla_auth::mapping_rules::{MappingRules, RuleError};
 use ottla_auth::plain::PlainUsers;
 use ottla_core::config::Settings;
 use ottla_wire::Text;
@@ -59,7 +59,7 @@ pub enum ListenerError {
         /// The listener.
         listener: String,
         /// What is wrong.
-        source: MappingError,
+        source: RuleError,
     },
     /// The keys and certificates of a listener.
     #[error(transparent)]
@@ -151,7 +151,8 @@ impl ListenerConfig {
         let mapping_rules =
             rules.map_err(|source| ListenerError::MappingRules { listener: self.name.clone(), source })?;
         let name = Text::from(self.name.as_str());
-        let listener = Listener { name, protocol: self.protocol, advertised, login, mapping_rules };
+        let listener =
+            Listener { name, protocol: self.protocol, advertised, login, mapping_rules: Some(mapping_rules) };
         Ok(ServedListener { listener: Arc::new(listener), tls })
     }
 

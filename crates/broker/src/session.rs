@@ -37,8 +37,8 @@ pub(crate) struct Listener {
     pub(crate) advertised: AdvertisedAddress,
     /// How clients authenticate with SASL, if they do.
     pub(crate) login: Option<Arc<LoginOptions>>,
-    /// From the subjects of certificates to principals.
-    pub(crate) mapping_rules: MappingRules,
+    /// From the subjects of certificates to principals; none for the subject itself.
+    pub(crate) mapping_rules: Option<MappingRules>,
 }
 
 impl Listener {
@@ -50,7 +50,7 @@ impl Listener {
             protocol,
             advertised,
             login: None,
-            mapping_rules: MappingRules::subjects(),
+            mapping_rules: None,
         }
     }
 }

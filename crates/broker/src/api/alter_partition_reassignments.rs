@@ -68,7 +68,7 @@ pub(crate) async fn answer(
 /// what is wrong with the assignment of one partition.
 fn judge(node_id: i32, asked: &ReassignablePartition, is_known: bool) -> (ErrorCode, String) {
     if !is_known {
-        return (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, String::new());
+        return (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition".to_owned());
     }
     match asked.replicas.as_ref().map(|replicas| replicas.to_vec()) {
         None => (ErrorCode::NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is in progress".to_owned()),

@@ -236,7 +236,8 @@ impl RequestHandler for Dispatch {
             return Ok(None);
         };
         let subject = subject_name(certificate).map_err(|error| error.to_string())?;
-        match self.listener.mapping_rules.apply(&subject) {
+        let Some(rules) = &self.listener.mapping_rules else { return Ok(Some(subject)) };
+        match rules.apply(&subject) {
             Ok(Some(name)) if !name.is_empty() => Ok(Some(name)),
             Ok(_) => Err(format!("no rule of ssl.principal.mapping.rules gives a name to {subject:?}")),
             Err(error) => Err(format!("{error}: {subject:?}")),

@@ -40,6 +40,11 @@ impl ClientVerifier {
         let builder = if required == Required::IfSent { builder.allow_unauthenticated() } else { builder };
         Ok(ClientVerifier { chains: builder.build()?, trusted })
     }
+
+    /// Whether the certificate itself is in the truststore.
+    fn is_trusted(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.trusted.iter().any(|trusted| trusted.as_ref() == certificate.as_ref())
+    }
 }
 
 impl ClientCertVerifier for ClientVerifier {
@@ -61,10 +66,14 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        if self.trusted.iter().any(|trusted| trusted.as_ref() == certificate.as_ref()) {
-            return check_validity(certificate, now);
+        match self.chains.verify_client_cert(certificate, intermediates, now) {
+            // The reasons that have no kind of their own are about the use of the certificate; its dates are checked
+            // before them.
+            Err(Error::InvalidCertificate(CertificateError::Other(_))) if self.is_trusted(certificate) => {
+                Ok(ClientCertVerified::assertion())
+            }
+            judged => judged,
         }
-        self.chains.verify_client_cert(certificate, intermediates, now)
     }
 
     fn verify_tls12_signature(
@@ -88,16 +97,4 @@ impl ClientCertVerifier for ClientVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.chains.supported_verify_schemes()
     }
-}
-
-fn check_validity(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<ClientCertVerified, Error> {
-    let validity = ottla_auth::distinguished_name::validity(certificate);
-    let (from, until) = validity.map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
-    if now.as_secs() < from {
-        return Err(Error::InvalidCertificate(CertificateError::NotValidYet));
-    }
-    if now.as_secs() > until {
-        return Err(Error::InvalidCertificate(CertificateError::Expired));
-    }
-    Ok(ClientCertVerified::assertion())
 }
