@@ -8,15 +8,16 @@ use ottla_conformance::peer::Peer;
 use ottla_conformance::player::{Manners, Player};
 use ottla_conformance::suite::{SETTINGS, Suite, secured, secured_settings, served, summary};
 use ottla_wire::{ApiInfo, Versions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn broker() -> ottla::Broker {
-    let builder = SETTINGS.iter().fold(ottla::Broker::in_memory(), |b, (name, value)| b.set(*name, *value));
-    builder.start().unwrap()
+/// A broker on a folder, as DescribeLogDirs shows the volume of it.
+fn broker(folder: &Path, settings: &[(String, String)]) -> ottla::Broker {
+    let builder = ottla::Broker::on_folder(folder);
+    settings.iter().fold(builder, |builder, (name, value)| builder.set(name, value)).start().unwrap()
 }
 
 /// Plays a suite to Ottla, and holds the answers against those of Kafka that were kept.
@@ -37,16 +38,19 @@ fn compare(folder: &str, peer: impl Fn() -> Peer) {
 
 #[test]
 fn every_answer_is_kafkas_or_listed() {
-    let broker = broker();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let broker = broker(folder.path(), &settings);
     compare("e2e/conformance", || Peer::new(broker.address()));
 }
 
 #[test]
 fn s_300_every_answer_to_a_client_with_some_rights_is_kafkas_or_listed() {
+    let folder = tempfile::tempdir().unwrap();
     let listeners = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0";
-    let builder = ottla::Broker::in_memory().set("listeners", listeners);
-    let builder = secured_settings().iter().fold(builder, |b, (name, value)| b.set(name, value));
-    let broker = builder.start().unwrap();
+    let mut settings = secured_settings();
+    settings.push(("listeners".to_owned(), listeners.to_owned()));
+    let broker = broker(folder.path(), &settings);
     let sasl = broker.addresses()[1].1;
     compare("e2e/conformance/secured", || Peer::new(broker.address()).with_secured(secured(sasl)));
 }

@@ -113,6 +113,7 @@ impl Broker {
         let limits = Limits::of(&settings);
         let trace = Trace::new(bytes(&settings, "ottla.trace.bytes"));
         let http = listen_http(&config.http)?;
+        check_http_is_local(&http, &settings)?;
         let started = start_host(config)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -324,6 +325,22 @@ fn listen_http(http: &Http) -> Result<Option<(TcpListener, Vec<String>)>, StartE
     }
 }
 
+/// S-17: the pages know no users, so they are for this machine only while an authorizer is configured.
+fn check_http_is_local(
+    http: &Option<(TcpListener, Vec<String>)>,
+    settings: &Settings,
+) -> Result<(), StartError> {
+    let Some((listener, _)) = http else { return Ok(()) };
+    let has_authorizer = settings.given("authorizer.class.name").is_some_and(|name| !name.trim().is_empty());
+    let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    if has_authorizer && !is_local {
+        let why =
+            "with authorizer.class.name HTTP is served on loopback only, because its pages check no ACLs";
+        return Err(BadConfig::new("http", why).into());
+    }
+    Ok(())
+}
+
 fn start_web(
     listener: TcpListener,
     names: Vec<String>,
@@ -336,7 +353,7 @@ fn start_web(
     Web::start(tokio::net::TcpListener::from_std(listener)?, app)
 }
 
-fn start_host(config: &Config) -> Result<RunningHost, StartError> {
+pub(crate) fn start_host(config: &Config) -> Result<RunningHost, StartError> {
     let settings = config.settings()?;
     let cluster_id = cluster_id()?;
     let refused = |source: Box<dyn std::error::Error + Send + Sync>| StartError::Data {

@@ -21,6 +21,7 @@ mod site;
 mod tap;
 mod topic;
 mod txn;
+mod user;
 
 use crate::terminal::say;
 use clap::{Args, Subcommand, ValueEnum};
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Decode(decode::Decode),
     Tap(tap::Tap),
     Log(log::Log),
+    #[command(visible_alias = "users")]
+    User(user::User),
 }
 
 /// The cluster, and the form of the output.
@@ -134,6 +137,7 @@ fn execute(command: Command, out: &mut Out) -> Result<(), Failure> {
             Command::Decode(command) => command.run(out),
             Command::Tap(command) => command.run(out).await,
             Command::Log(command) => command.run(out),
+            Command::User(command) => command.run(out).await,
         }
     })
 }
@@ -159,7 +163,7 @@ mod tests {
     }
 
     /// The commands that need no cluster.
-    const ALONE: [&str; 11] = [
+    const ALONE: [&str; 14] = [
         "ottla serve",
         "ottla apis",
         "ottla errors",
@@ -171,6 +175,9 @@ mod tests {
         "ottla log dump",
         "ottla log verify",
         "ottla log salvage",
+        "ottla user add",
+        "ottla user delete",
+        "ottla user list",
     ];
 
     /// Every command with the words that lead to it.

@@ -17,6 +17,8 @@
 mod broker;
 mod config;
 pub mod tap;
+mod users;
 
 pub use broker::{Broker, BrokerFailure, Builder, StartError};
 pub use config::{BadConfig, Config, Durability, Http, Storage};
+pub use users::{NewUser, UserFolder, UserView};

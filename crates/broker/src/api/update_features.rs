@@ -37,11 +37,12 @@ pub(crate) async fn answer(
     }
     let result = |update: FeatureUpdateKey| UpdatableFeatureResult {
         feature: update.feature,
-        error_message: Some(Text::default()),
+        // Kafka sends the name of the error here, also for NONE.
+        error_message: Some(Text::from_static("NONE")),
         ..Default::default()
     };
     let results = request.feature_updates.into_iter().filter(|_| version < 2).map(result).collect();
-    UpdateFeaturesResponse { error_message: Some(Text::default()), results, ..Default::default() }
+    UpdateFeaturesResponse { error_message: None, results, ..Default::default() }
 }
 
 /// Why an update is refused.
