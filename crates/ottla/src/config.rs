@@ -253,7 +253,7 @@ fn explain(error: &ConfigError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ottla_core::config::{BROKER_KEYS, IGNORED_BROKER_KEYS, TOPIC_KEYS};
+    use ottla_core::config::{BROKER_KEYS, IGNORED_BROKER_KEYS, SECURITY_KEYS, TOPIC_KEYS};
 
     #[test]
     fn a_file_may_write_kafkas_names_with_or_without_quotes() {
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn the_page_of_settings_has_every_key_its_default_and_whether_it_has_an_effect() {
         let page = include_str!("../../../docs/guide/configuration.md");
-        let own = BROKER_KEYS.iter().chain(IGNORED_BROKER_KEYS);
+        let own = BROKER_KEYS.iter().chain(SECURITY_KEYS).chain(IGNORED_BROKER_KEYS);
         let own = own.map(|key| (key.name, key.default, key.has_effect, key.dynamic));
         let topic = TOPIC_KEYS.iter().map(|key| (key.name, key.default, key.has_effect, false));
         for (name, default, has_effect, dynamic) in own.chain(topic) {

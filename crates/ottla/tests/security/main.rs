@@ -5,6 +5,7 @@
 )]
 
 mod acls;
+mod page;
 mod sasl;
 mod settings;
 mod tls;
