@@ -18,6 +18,11 @@ pub(super) fn text(rules: &[Rule], tests: &[Test]) -> String {
         Public bug reports, each reduced to a sequence of requests that a test sends to this broker.\n\n",
     );
     table(&mut page, rules.iter().filter(|rule| rule.id.kind == Kind::Report), tests);
+    page.push_str(
+        "\n## Rules of security\n\n\
+        Listeners, TLS, SASL and access control; [guide/security.md](../guide/security.md) explains them.\n\n",
+    );
+    table(&mut page, rules.iter().filter(|rule| rule.id.kind == Kind::Security), tests);
     page
 }
 
@@ -29,7 +34,12 @@ pub(super) fn summary(rules: &[Rule], tests: &[Test]) -> String {
         (all.count(), shown.count())
     };
     let ((rules, shown), (reports, played)) = (of(Kind::Rule), of(Kind::Report));
-    format!("{shown} of {rules} rules and {played} of {reports} reports have tests, {} in all.", tests.len())
+    let (security, secured) = of(Kind::Security);
+    format!(
+        "{shown} of {rules} rules of transactions, {played} of {reports} reports and {secured} of {security} rules of security \
+         have tests, {} in all.",
+        tests.len()
+    )
 }
 
 fn table<'a>(page: &mut String, rules: impl Iterator<Item = &'a Rule>, tests: &[Test]) {

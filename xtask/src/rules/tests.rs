@@ -107,6 +107,7 @@ fn ids(name: &str) -> Vec<Id> {
         let kind = match rest.get(..2) {
             Some("t_") => Kind::Rule,
             Some("b_") => Kind::Report,
+            Some("s_") => Kind::Security,
             _ => return ids,
         };
         let (digits, after) = rest[2..].split_once('_').unwrap_or((&rest[2..], ""));

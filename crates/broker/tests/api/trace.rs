@@ -138,7 +138,7 @@ async fn secrets_are_overwritten_and_keep_their_length() {
     let client = Text::from_static("test");
     let request =
         SaslAuthenticateRequest { auth_bytes: (&b"\0bob\0hunter2"[..]).into(), ..Default::default() };
-    let sent = frame::request(7, Some(&client), &request, 2).unwrap().to_bytes();
+    let sent = frame::request(2, Some(&client), &request, 2).unwrap().to_bytes();
     let answer = peer.call(&request, 2).await;
     assert_eq!(answer.error_code, 34, "this listener has no SASL");
     let all = kept(&server, &TraceFilter::default(), 1).await;

@@ -27,7 +27,7 @@ fn metadata() -> MetadataRequest {
 }
 
 #[test]
-fn s_131_to_s_136_users_of_scram_log_in() {
+fn s_131_s_136_users_of_scram_log_in() {
     let (broker, sasl) = start();
     let mut admin = Client::plain(broker.address());
     for mechanism in [Mechanism::Sha256, Mechanism::Sha512] {
@@ -122,7 +122,7 @@ fn s_110_requests_behind_an_unfinished_login_wait_for_it() {
 }
 
 #[test]
-fn s_115_to_s_118_a_client_authenticates_again() {
+fn s_115_s_116_s_117_s_118_a_client_authenticates_again() {
     let broker = builder(Broker::in_memory())
         .set("connections.max.reauth.ms", "20000")
         .set("listener.name.sasl_plaintext.plain.connections.max.reauth.ms", "1500")

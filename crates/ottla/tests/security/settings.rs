@@ -68,3 +68,13 @@ fn s_103_s_123_mechanisms_and_login_modules_that_are_not_served_are_named() {
         assert!(!refused.contains("secret"), "{refused}");
     }
 }
+
+#[test]
+fn s_17_with_an_authorizer_http_is_for_loopback() {
+    let start = |http: &str| {
+        Broker::in_memory().http(http).set("authorizer.class.name", crate::world::AUTHORIZER).start()
+    };
+    let refused = start("0.0.0.0:0").unwrap_err().to_string();
+    assert!(refused.contains("HTTP is served on loopback only"), "{refused}");
+    assert!(start("127.0.0.1:0").is_ok());
+}
