@@ -48,7 +48,7 @@ fn apis_are_listed_with_what_this_broker_serves() {
         ["25", "AddOffsetsToTxn", "0-4", "0-4", "3", "0-4", "4", "2,", "1", "28", "16"]
     );
     assert_eq!(row("LeaderAndIsr")[2..6], ["none", "none", "-", "-"]);
-    assert_eq!(row("DescribeDelegationToken")[4..6], ["-", "-"]);
+    assert_eq!(row("DescribeDelegationToken")[4..6], ["2", "-"]);
 
     let all = json("apis --json");
     let api = all.as_array().unwrap().iter().find(|api| api["name"] == "AddOffsetsToTxn").unwrap();
