@@ -24,7 +24,8 @@ pub(crate) struct Options {
     page: bool,
 }
 
-/// A rule of transactions (`T-102`), a bug report (`B-08`) or a rule of security (`S-20`). The order is that of the page.
+/// A rule of transactions (`T-102`), a bug report (`B-08`) or a rule of security (`S-20`). The order is that of the
+/// page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Id {
     kind: Kind,

@@ -8,7 +8,7 @@ pub(super) fn text(rules: &[Rule], tests: &[Test]) -> String {
     let mut page = "# Rules and the tests that prove them\n\n\
         Written by `cargo xtask rules`, which runs the tests below and writes this page only if all of them pass. The rules are\n\
         explained in [spec/transactions.md](../spec/transactions.md). The name of a test begins with the numbers of the rules that it\n\
-        proves. A broker of one node without access control cannot show every rule; the last column gives the reason.\n\n"
+        proves. A broker of one node cannot show every rule; the last column gives the reason.\n\n"
         .to_owned();
     page.push_str(&summary(rules, tests));
     page.push_str("\n\n## Rules of transactions, idempotence and offsets\n\n");
