@@ -3,6 +3,7 @@
 use crate::cluster::{Coordinator, Node, View};
 use crate::connection::Connection;
 use crate::error::{ClientError, check_with};
+use crate::security::Security;
 use ottla_wire::messages::FindCoordinatorRequest;
 use ottla_wire::{ErrorCode, Request, Versions};
 use std::collections::HashMap;
@@ -28,6 +29,8 @@ pub struct Options {
     pub request_timeout: Duration,
     /// How long to retry after retriable errors.
     pub patience: Duration,
+    /// TLS and SASL.
+    pub security: Security,
 }
 
 impl Default for Options {
@@ -36,6 +39,7 @@ impl Default for Options {
             client_id: "ottla".to_owned(),
             request_timeout: Duration::from_secs(30),
             patience: Duration::from_secs(60),
+            security: Security::default(),
         }
     }
 }
@@ -250,7 +254,8 @@ impl Client {
             return Ok(connection.clone());
         }
         let options = &self.0.options;
-        let opened = Connection::open(address, &options.client_id, options.request_timeout).await?;
+        let opened =
+            Connection::open(address, &options.client_id, options.request_timeout, &options.security).await?;
         let opened = Arc::new(opened);
         *slot = Some(opened.clone());
         Ok(opened)

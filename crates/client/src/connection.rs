@@ -3,18 +3,19 @@
 //! Two tasks own the halves of the socket, so a caller that is cancelled leaves no half-written frame.
 
 use crate::error::ClientError;
+use crate::security::{Exchange, Login, Security};
 use crate::versions::{BrokerVersions, offered, ours};
 use bytes::{Bytes, BytesMut};
+use ottla_auth::scram::ScramError;
 use ottla_wire::frame::{self, Frame};
-use ottla_wire::messages::ApiVersionsRequest;
+use ottla_wire::messages::{ApiVersionsRequest, SaslAuthenticateRequest, SaslHandshakeRequest};
 use ottla_wire::{DecodeError, ErrorCode, Message, Request, Text, Versions};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -49,6 +50,7 @@ impl Connection {
         peer: &str,
         client_id: &str,
         limit: Duration,
+        security: &Security,
     ) -> Result<Connection, ClientError> {
         let socket = match timeout(limit, TcpStream::connect(peer)).await {
             Ok(Ok(socket)) => socket,
@@ -56,13 +58,77 @@ impl Connection {
             Err(_) => return Err(waited(format!("a connection to {peer}"), limit)),
         };
         socket.set_nodelay(true).map_err(|error| lost(peer, error))?;
-        let mut connection = Connection::start(peer, client_id, socket);
+        let stream = match timeout(limit, security.encrypt(peer, socket)).await {
+            Ok(stream) => stream?,
+            Err(_) => return Err(waited(format!("the TLS handshake with {peer}"), limit)),
+        };
+        let mut connection = match stream {
+            Err(socket) => {
+                let (reader, writer) = socket.into_split();
+                Connection::start(peer, client_id, reader, writer)
+            }
+            Ok(stream) => {
+                let (reader, writer) = tokio::io::split(stream);
+                Connection::start(peer, client_id, reader, writer)
+            }
+        };
         connection.served = connection.ask_versions(limit).await?;
+        if let Some(login) = security.login() {
+            connection.log_in(login, limit).await?;
+        }
         Ok(connection)
     }
 
-    fn start(peer: &str, client_id: &str, socket: TcpStream) -> Connection {
-        let (reader, writer) = socket.into_split();
+    /// Authenticates with SASL.
+    async fn log_in(&self, login: &Login, limit: Duration) -> Result<(), ClientError> {
+        let refused = |code: i16, api: &'static str, message: Option<String>| ClientError::Kafka {
+            code: ErrorCode(code),
+            api,
+            about: self.peer().to_owned(),
+            message,
+        };
+        let request = SaslHandshakeRequest { mechanism: login.mechanism().into(), ..Default::default() };
+        let answer = self.call(&request, 1, limit).await?;
+        if answer.error_code != 0 {
+            let enabled: Vec<&str> = answer.mechanisms.iter().map(|name| &name[..]).collect();
+            let message = format!("the broker takes {}", enabled.join(", "));
+            return Err(refused(answer.error_code, "SaslHandshake", Some(message)));
+        }
+        let (mut exchange, mut token) = login.begin()?;
+        let versions = ours::<SaslAuthenticateRequest>(Versions::new(0, i16::MAX));
+        let version = self.served.choose::<SaslAuthenticateRequest>(self.peer(), versions)?;
+        loop {
+            let request = SaslAuthenticateRequest { auth_bytes: token.into(), ..Default::default() };
+            let answer = self.call(&request, version, limit).await?;
+            if answer.error_code != 0 {
+                let message = answer.error_message.as_deref().map(str::to_owned);
+                return Err(refused(answer.error_code, "SaslAuthenticate", message));
+            }
+            let (next, last) = match exchange {
+                Exchange::Plain => return Ok(()),
+                Exchange::Scram(mut scram) if !scram.is_answered() => {
+                    let next = scram.answer(&answer.auth_bytes);
+                    (next.map_err(|error| self.untrusted(&error))?, scram)
+                }
+                Exchange::Scram(scram) => {
+                    return scram.finish(&answer.auth_bytes).map_err(|error| self.untrusted(&error));
+                }
+            };
+            (token, exchange) = (next, Exchange::Scram(last));
+        }
+    }
+
+    /// The broker did not prove that it knows the user.
+    fn untrusted(&self, error: &ScramError) -> ClientError {
+        let what = format!("answer to SaslAuthenticate (with {})", self.peer);
+        ClientError::Malformed { what, reason: error.to_string() }
+    }
+
+    fn start<R, W>(peer: &str, client_id: &str, reader: R, writer: W) -> Connection
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
         let (requests, frames) = mpsc::unbounded_channel();
         let waiting = Arc::<PendingCalls>::default();
         let tasks = [
@@ -206,7 +272,7 @@ impl PendingCalls {
 }
 
 async fn write_frames(
-    mut socket: OwnedWriteHalf,
+    mut socket: impl AsyncWrite + Unpin,
     mut frames: mpsc::UnboundedReceiver<Frame>,
     waiting: Arc<PendingCalls>,
 ) {
@@ -216,10 +282,14 @@ async fn write_frames(
                 return waiting.close(error);
             }
         }
+        // An encrypted stream keeps what was written until it is flushed.
+        if let Err(error) = socket.flush().await {
+            return waiting.close(error);
+        }
     }
 }
 
-async fn read_frames(mut socket: OwnedReadHalf, waiting: Arc<PendingCalls>) {
+async fn read_frames(mut socket: impl AsyncRead + Unpin, waiting: Arc<PendingCalls>) {
     loop {
         match read_frame(&mut socket).await {
             Ok((id, frame)) => waiting.answer(id, frame),
@@ -229,7 +299,7 @@ async fn read_frames(mut socket: OwnedReadHalf, waiting: Arc<PendingCalls>) {
 }
 
 /// Reads one frame and the correlation id it starts with.
-async fn read_frame(socket: &mut OwnedReadHalf) -> Result<(i32, Bytes), String> {
+async fn read_frame(socket: &mut (impl AsyncRead + Unpin)) -> Result<(i32, Bytes), String> {
     let size = match socket.read_i32().await {
         Ok(size) => size,
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {

@@ -39,6 +39,7 @@ mod murmur;
 mod offsets;
 mod producer;
 mod record;
+mod security;
 mod transaction;
 mod versions;
 
@@ -54,6 +55,7 @@ pub use offsets::{CommittedOffset, OffsetAndTimestamp, Start};
 pub use ottla_wire::codec::Compression;
 pub use producer::{Producer, ProducerOptions, RecordMetadata};
 pub use record::{ConsumedRecord, Header, Record};
+pub use security::{Properties, Security, SecurityError};
 
 #[cfg(test)]
 mod tests {

@@ -17,6 +17,7 @@ mod log;
 mod out;
 mod produce;
 mod schemas;
+mod security;
 mod site;
 mod tap;
 mod topic;
@@ -76,6 +77,8 @@ struct Connect {
     /// Form of the output: aligned text, or JSON for programs.
     #[arg(short, long, global = true, value_enum, default_value_t = Output::Text, help_heading = "Output")]
     output: Output,
+    #[command(flatten)]
+    security: security::SecurityFlags,
 }
 
 /// Form of the output.
@@ -90,8 +93,9 @@ enum Output {
 impl Connect {
     async fn client(&self) -> Result<Client, Failure> {
         let timeout = Duration::from_secs(self.timeout.max(1));
-        let options =
-            Options { client_id: "ottla-cli".to_owned(), request_timeout: timeout, patience: timeout };
+        let security = self.security.security()?;
+        let client_id = "ottla-cli".to_owned();
+        let options = Options { client_id, request_timeout: timeout, patience: timeout, security };
         Ok(Client::connect_with(&self.bootstrap_server, options).await?)
     }
 

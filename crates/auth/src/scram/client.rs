@@ -37,6 +37,11 @@ impl ClientExchange {
         (ClientExchange { mechanism, password, nonce, bare, server_signature: None }, message)
     }
 
+    /// Whether the first message of the server was answered.
+    pub fn is_answered(&self) -> bool {
+        self.server_signature.is_some()
+    }
+
     /// Answers the first message of the server.
     ///
     /// # Errors

@@ -71,6 +71,7 @@ fn the_set_ups_of_the_page_run_as_printed() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("broker.pem", &format!("{}{}", server.key, server.chain));
     write("clients.pem", &clients.pem());
+    write("ca.pem", &servers.pem());
     write("admin.password", "admin-secret\n");
     let [add] = &commands("ottla user add")[..] else { panic!("the page adds one user") };
     let added = Command::new(env!("CARGO_BIN_EXE_ottla")).args(&add[1..]).current_dir(folder.path()).output();
@@ -89,6 +90,12 @@ fn the_set_ups_of_the_page_run_as_printed() {
     drop(broker);
     let broker = serve(production, folder.path());
     assert!(rules_the_cluster(log_in(Client::encrypted(broker.address, &servers.pem(), None))));
+    let [list] = &commands("ottla topic list")[..] else { panic!("the page lists topics") };
+    let port = broker.address.port();
+    let list = list.iter().skip(1).map(|word| word.replace(":9093", &format!(":{port}")));
+    let listed = Command::new(env!("CARGO_BIN_EXE_ottla")).args(list).current_dir(folder.path()).output();
+    let listed = listed.unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     drop(broker);
     let broker = serve(certificates, folder.path());
     let client =
