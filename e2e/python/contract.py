@@ -15,6 +15,35 @@ END = b"end"
 DEADLINE_SECONDS = 30
 
 
+# Set when the broker takes clients over SASL_SSL only, with SCRAM-SHA-512.
+USER, PASSWORD, CA = (os.environ.get(f"E2E_{name}") for name in ("USER", "PASSWORD", "CA"))
+
+
+def librdkafka_security():
+    """The settings of librdkafka for that, by its names."""
+    if not USER:
+        return {}
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": CA,
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+    }
+
+
+def python_security():
+    """The same for the clients that are written in Python."""
+    if not USER:
+        return {}
+    return {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": USER,
+        "sasl_plain_password": PASSWORD,
+    }
+
+
 class Cannot(Exception):
     """The client lacks what the scenario needs."""
 

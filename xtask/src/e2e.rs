@@ -14,6 +14,7 @@ use traffic::Traffic;
 pub(crate) mod broker;
 pub(crate) mod clients;
 mod proxy;
+mod secured;
 mod table;
 mod tap;
 mod traffic;
@@ -38,7 +39,8 @@ const SCENARIOS: [&str; 13] = [
 /// What to run.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The broker under test: ottla, kafka, or HOST:PORT of one that runs; may be given more than once.
+    /// The broker under test: ottla, ottla-secured (SASL_SSL only), kafka, or HOST:PORT of one that runs; may be given
+    /// more than once.
     #[arg(long, default_value = "ottla")]
     against: Vec<String>,
     /// Only this client; may be given more than once.
@@ -145,7 +147,8 @@ fn run_one(broker: &Broker, bootstrap: &str, client: &Client, scenario: &str, ve
         return Verdict::new(Mark::Skip, "the broker is not behind the runner's proxy");
     }
     let run_id = run_id(&client.name, scenario);
-    let task = Task { bootstrap, scenario, run_id: &run_id, control: broker.control };
+    let secured = broker.secured.as_ref();
+    let task = Task { bootstrap, scenario, run_id: &run_id, control: broker.control, secured };
     let started = Instant::now();
     let (mut verdict, stderr) = client.run(&task);
     let took = started.elapsed().as_millis();
@@ -170,7 +173,7 @@ fn run_one(broker: &Broker, bootstrap: &str, client: &Client, scenario: &str, ve
 
 /// The client believes it compressed; the stored batch must say so too.
 fn check_codec(broker: &Broker, topic: &str, codec: &str, verdict: Verdict) -> Verdict {
-    match raw::first_codec(broker.address, topic, 0) {
+    match raw::first_codec(broker.plain, topic, 0) {
         Ok(stored) if stored == codec => verdict,
         Ok(stored) => Verdict::new(Mark::Fail, format!("the stored batch has codec {stored}")),
         Err(error) => Verdict::new(Mark::Fail, format!("cannot see the stored batch: {error}")),

@@ -18,6 +18,7 @@ from aiokafka import (
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, ProducerFenced, TopicAlreadyExistsError, for_code
+from aiokafka.helpers import create_ssl_context
 
 import contract
 from contract import END, LostAnswer, check, equal, log
@@ -36,9 +37,16 @@ async def until(what, probe):
         await asyncio.sleep(0.01)
 
 
+def security():
+    """TLS and SASL, when the runner asks for them."""
+    if not contract.USER:
+        return {}
+    return {**contract.python_security(), "ssl_context": create_ssl_context(cafile=contract.CA)}
+
+
 @asynccontextmanager
 async def admin(bootstrap):
-    a = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    a = AIOKafkaAdminClient(bootstrap_servers=bootstrap, **security())
     await a.start()
     try:
         yield a
@@ -56,7 +64,7 @@ async def create(bootstrap, topic, partitions, **configs):
 
 async def producer(bootstrap, **config):
     config = {"acks": "all", "linger_ms": 5, **config}
-    p = AIOKafkaProducer(bootstrap_servers=bootstrap, retry_backoff_ms=50, **config)
+    p = AIOKafkaProducer(bootstrap_servers=bootstrap, **security(), retry_backoff_ms=50, **config)
     await p.start()
     return p
 
@@ -68,6 +76,7 @@ async def transactional(bootstrap, run_id):
 def new_consumer(bootstrap, group=None, **config):
     return AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
+        **security(),
         group_id=group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,

@@ -36,7 +36,7 @@ from contract import END, LostAnswer, check, equal, log, until
 @functools.cache
 def admin(bootstrap):
     """One for the whole run: librdkafka cancels the calls of an admin client that is dropped."""
-    return AdminClient({"bootstrap.servers": bootstrap})
+    return AdminClient({"bootstrap.servers": bootstrap, **contract.librdkafka_security()})
 
 
 def done(futures):
@@ -50,13 +50,14 @@ def create(bootstrap, topic, partitions, **config):
 
 
 def producer(bootstrap, **config):
-    settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": "all"}
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": "all", **contract.librdkafka_security()}
     settings.update({name.replace("_", "."): value for name, value in config.items()})
     return Producer(settings)
 
 
 def consumer(bootstrap, group, **config):
     settings = {
+        **contract.librdkafka_security(),
         "bootstrap.servers": bootstrap,
         "group.id": group,
         "auto.offset.reset": "earliest",

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 // The world of one scenario. The run id starts every name that it creates on the broker.
@@ -80,15 +83,29 @@ func (w *world) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(w.settings(), opts...)...)
 }
 
+// TLS and SASL, when the runner asks for them.
+func security() []kgo.Opt {
+	user, password := os.Getenv("E2E_USER"), os.Getenv("E2E_PASSWORD")
+	if user == "" {
+		return nil
+	}
+	roots := x509.NewCertPool()
+	if pem, err := os.ReadFile(os.Getenv("E2E_CA")); err == nil {
+		roots.AppendCertsFromPEM(pem)
+	}
+	login := scram.Auth{User: user, Pass: password}
+	return []kgo.Opt{kgo.DialTLSConfig(&tls.Config{RootCAs: roots}), kgo.SASL(login.AsSha512Mechanism())}
+}
+
 func (w *world) settings() []kgo.Opt {
-	return []kgo.Opt{
+	return append(security(), []kgo.Opt{
 		kgo.SeedBrokers(w.bootstrap),
 		kgo.UnknownTopicRetries(50),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.FetchMaxWait(300 * time.Millisecond),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	}
+	}...)
 }
 
 // Creates a topic named by the run id and the suffix.

@@ -31,9 +31,14 @@ import contract
 from contract import END, LostAnswer, check, equal, log, until
 
 
+def security():
+    """TLS and SASL, when the runner asks for them."""
+    return {**contract.python_security(), "ssl_cafile": contract.CA} if contract.USER else {}
+
+
 @functools.cache
 def admin(bootstrap):
-    return KafkaAdminClient(bootstrap_servers=bootstrap)
+    return KafkaAdminClient(bootstrap_servers=bootstrap, **security())
 
 
 def create(bootstrap, topic, partitions, **configs):
@@ -42,12 +47,13 @@ def create(bootstrap, topic, partitions, **configs):
 
 
 def producer(bootstrap, **config):
-    return KafkaProducer(bootstrap_servers=bootstrap, acks="all", linger_ms=5, **config)
+    return KafkaProducer(bootstrap_servers=bootstrap, **security(), acks="all", linger_ms=5, **config)
 
 
 def consumer(bootstrap, **config):
     return KafkaConsumer(
         bootstrap_servers=bootstrap,
+        **security(),
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         heartbeat_interval_ms=500,

@@ -1,4 +1,5 @@
 // What every scenario needs: a client, topics, waiting, and reading to the end.
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import kafkajs from 'kafkajs'
 
@@ -6,6 +7,13 @@ const { Kafka, logLevel } = kafkajs
 
 // Retries that kafkajs makes itself: quick, and for about half a minute.
 export const RETRY = { initialRetryTime: 50, maxRetryTime: 500, retries: 60 }
+
+// TLS and SASL, when the runner asks for them.
+function security() {
+  const { E2E_USER: username, E2E_PASSWORD: password, E2E_CA: ca } = process.env
+  if (!username) return {}
+  return { ssl: { ca: [readFileSync(ca)] }, sasl: { mechanism: 'scram-sha-512', username, password } }
+}
 
 export class World {
   constructor(bootstrap, run) {
@@ -15,6 +23,7 @@ export class World {
     this.open = []
     this.kafka = new Kafka({
       brokers: [bootstrap],
+      ...security(),
       clientId: 'e2e-kafkajs',
       retry: RETRY,
       logLevel: logLevel.WARN,

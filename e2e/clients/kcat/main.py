@@ -28,6 +28,7 @@ class Kcat:
 
     def __init__(self, bootstrap, *words, **config):
         settings = [f"{name.replace('_', '.')}={value}" for name, value in config.items()]
+        settings += [f"{name}={value}" for name, value in contract.librdkafka_security().items()]
         command = ["kcat", "-b", bootstrap, *words, *(w for s in settings for w in ("-X", s))]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)

@@ -1,6 +1,7 @@
 //! The broker under test: Ottla or Apache Kafka behind the proxy, or one that already runs.
 
 use super::proxy::Proxy;
+use super::secured::{self, Secured};
 use crate::process::{self, Guard};
 use crate::{kafka, raw};
 use std::fs;
@@ -22,6 +23,10 @@ pub(crate) struct Broker {
     pub(crate) title: String,
     /// Where clients connect.
     pub(crate) address: SocketAddr,
+    /// Where the runner itself looks at stored batches.
+    pub(crate) plain: SocketAddr,
+    /// How clients reach it, if it takes them over SASL_SSL only.
+    pub(crate) secured: Option<Secured>,
     /// The proxy's control port.
     pub(crate) control: Option<u16>,
     _running: Option<Running>,
@@ -37,6 +42,7 @@ pub(crate) fn start(against: &str) -> Result<Broker, String> {
     match against {
         "kafka" => start_kafka(),
         "ottla" => start_ottla(),
+        "ottla-secured" => start_secured(),
         address => running(address),
     }
 }
@@ -46,7 +52,14 @@ fn running(address: &str) -> Result<Broker, String> {
     let address =
         resolved.ok_or_else(|| format!("--against takes ottla, kafka or HOST:PORT, not {address}"))?;
     raw::api_versions(address)?;
-    Ok(Broker { title: address.to_string(), address, control: None, _running: None })
+    Ok(Broker {
+        title: address.to_string(),
+        address,
+        plain: address,
+        secured: None,
+        control: None,
+        _running: None,
+    })
 }
 
 fn start_kafka() -> Result<Broker, String> {
@@ -67,6 +80,8 @@ fn behind(proxy: &Proxy, title: String, running: Running) -> Broker {
     Broker {
         title,
         address: process::local(proxy.port),
+        plain: process::local(proxy.port),
+        secured: None,
         control: Some(proxy.control),
         _running: Some(running),
     }
@@ -82,7 +97,16 @@ fn start_ottla() -> Result<Broker, String> {
     Ok(behind(&proxy, "Ottla".to_owned(), Running::Ottla(guard)))
 }
 
-fn fresh_data(root: &Path, port: u16) -> Result<PathBuf, String> {
+/// Ottla with TLS, SASL and an authorizer.
+fn start_secured() -> Result<Broker, String> {
+    let (binary, port, secured_port) = (build_ottla()?, process::free_port()?, process::free_port()?);
+    let proxy = Proxy::start(process::local(secured_port))?;
+    let (guard, secured) = secured::start(&binary, port, (secured_port, proxy.port))?;
+    let broker = behind(&proxy, "Ottla over SASL_SSL".to_owned(), Running::Ottla(guard));
+    Ok(Broker { plain: process::local(port), secured: Some(secured), ..broker })
+}
+
+pub(super) fn fresh_data(root: &Path, port: u16) -> Result<PathBuf, String> {
     let data = root.join(format!("target/e2e/ottla-{port}"));
     if data.exists() {
         fs::remove_dir_all(&data).map_err(|e| format!("cannot empty {}: {e}", data.display()))?;

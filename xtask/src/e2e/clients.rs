@@ -1,5 +1,6 @@
 //! The table of stock clients (e2e/clients.toml), what each needs installed, and one run of one program.
 
+use super::secured::Secured;
 use crate::process;
 use serde::Deserialize;
 use std::fs;
@@ -63,6 +64,8 @@ pub(crate) struct Task<'a> {
     pub(crate) run_id: &'a str,
     /// The proxy's control port, when the broker is behind one.
     pub(crate) control: Option<u16>,
+    /// How the broker is reached, if it takes clients over SASL_SSL only.
+    pub(crate) secured: Option<&'a Secured>,
 }
 
 /// Reads e2e/clients.toml and keeps the clients asked for; all of them when none is named.
@@ -147,6 +150,9 @@ impl Client {
             Some(port) => command.env("E2E_PROXY_CONTROL", format!("127.0.0.1:{port}")),
             None => command.env_remove("E2E_PROXY_CONTROL"),
         };
+        if let Some(secured) = task.secured {
+            command.envs(secured.environment());
+        }
         process::capture(&mut command, LIMIT)
     }
 }

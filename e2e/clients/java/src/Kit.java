@@ -52,8 +52,25 @@ final class Kit {
         }
     }
 
+    /** TLS and SASL, when the runner asks for them. */
+    static Map<String, Object> security() {
+        Map<String, Object> settings = new TreeMap<>();
+        String user = System.getenv("E2E_USER");
+        if (user != null) {
+            settings.put("security.protocol", "SASL_SSL");
+            settings.put("ssl.truststore.type", "PEM");
+            settings.put("ssl.truststore.location", System.getenv("E2E_CA"));
+            settings.put("sasl.mechanism", "SCRAM-SHA-512");
+            settings.put("sasl.jaas.config", "org.apache.kafka.common.security.scram.ScramLoginModule required username=\""
+                + user + "\" password=\"" + System.getenv("E2E_PASSWORD") + "\";");
+        }
+        return settings;
+    }
+
     static Admin admin(Main.Env env) {
-        return Admin.create(Map.of("bootstrap.servers", env.bootstrap()));
+        Map<String, Object> settings = security();
+        settings.put("bootstrap.servers", env.bootstrap());
+        return Admin.create(settings);
     }
 
     static void create(Main.Env env, String topic, int partitions, Map<String, String> configs) throws Exception {
@@ -69,6 +86,7 @@ final class Kit {
     static KafkaProducer<byte[], byte[]> producer(Main.Env env, Map<String, Object> more) {
         Map<String, Object> settings = new TreeMap<>(Map.of(
             "bootstrap.servers", env.bootstrap(), "acks", "all", "linger.ms", 5, "max.block.ms", 30000));
+        settings.putAll(security());
         settings.putAll(more);
         return new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
     }
@@ -77,6 +95,7 @@ final class Kit {
         Map<String, Object> settings = new TreeMap<>(Map.of(
             "bootstrap.servers", env.bootstrap(), "auto.offset.reset", "earliest", "enable.auto.commit", false,
             "heartbeat.interval.ms", 500, "session.timeout.ms", 10000, "fetch.max.wait.ms", 100));
+        settings.putAll(security());
         settings.putAll(more);
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }

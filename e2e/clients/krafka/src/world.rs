@@ -1,6 +1,7 @@
 //! What every scenario needs: a client, topics, waiting, and reading to the end.
 
 use krafka::Kafka;
+use krafka::auth::{AuthConfig, TlsConfig};
 use krafka::admin::{ListConsumerGroupOffsetsOptions, NewTopic, TopicPartition};
 use krafka::consumer::{AutoOffsetReset, Consumer, ConsumerRecord, IsolationLevel};
 use krafka::producer::{Producer, Record, TransactionalProducer};
@@ -21,8 +22,20 @@ pub struct World {
     deadline: Instant,
 }
 
+/// TLS and SASL, when the runner asks for them.
+fn security() -> Option<AuthConfig> {
+    let given = |name: &str| std::env::var(name).unwrap_or_default();
+    let user = std::env::var("E2E_USER").ok()?;
+    let tls = TlsConfig::new().with_ca_cert(given("E2E_CA"));
+    Some(AuthConfig::sasl_scram_sha512(user, given("E2E_PASSWORD")).with_tls(tls))
+}
+
 async fn connect(bootstrap: &str) -> Res<Kafka> {
     let kafka = Kafka::builder(bootstrap).client_id("e2e-krafka");
+    let kafka = match security() {
+        Some(security) => kafka.security(security),
+        None => kafka,
+    };
     Ok(kafka.request_timeout(Duration::from_secs(10)).connect().await?)
 }
 
