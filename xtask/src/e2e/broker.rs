@@ -49,8 +49,8 @@ pub(crate) fn start(against: &str) -> Result<Broker, String> {
 
 fn running(address: &str) -> Result<Broker, String> {
     let resolved = address.to_socket_addrs().ok().and_then(|mut all| all.next());
-    let address =
-        resolved.ok_or_else(|| format!("--against takes ottla, kafka or HOST:PORT, not {address}"))?;
+    let address = resolved
+        .ok_or_else(|| format!("--against takes ottla, ottla-secured, kafka or HOST:PORT, not {address}"))?;
     raw::api_versions(address)?;
     Ok(Broker {
         title: address.to_string(),
@@ -101,12 +101,19 @@ fn start_ottla() -> Result<Broker, String> {
 fn start_secured() -> Result<Broker, String> {
     let (binary, port, secured_port) = (build_ottla()?, process::free_port()?, process::free_port()?);
     let proxy = Proxy::start(process::local(secured_port))?;
-    let (guard, secured) = secured::start(&binary, port, (secured_port, proxy.port))?;
+    let data = fresh_data(&process::root(), port)?;
+    let (secured, settings) = secured::prepare(&binary, &data, port, (secured_port, proxy.port))?;
+    let log = data.with_extension("log");
+    let mut command = ottla(&binary, port, port, &data, &log)?;
+    for setting in &settings {
+        command.args(["--set", setting]);
+    }
+    let guard = wait_until_ready(command, port, &log)?;
     let broker = behind(&proxy, "Ottla over SASL_SSL".to_owned(), Running::Ottla(guard));
     Ok(Broker { plain: process::local(port), secured: Some(secured), ..broker })
 }
 
-pub(super) fn fresh_data(root: &Path, port: u16) -> Result<PathBuf, String> {
+fn fresh_data(root: &Path, port: u16) -> Result<PathBuf, String> {
     let data = root.join(format!("target/e2e/ottla-{port}"));
     if data.exists() {
         fs::remove_dir_all(&data).map_err(|e| format!("cannot empty {}: {e}", data.display()))?;

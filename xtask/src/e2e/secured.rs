@@ -1,7 +1,5 @@
 //! A broker that takes clients over SASL_SSL only: certificates, a user, and the environment of the client programs.
 
-use super::broker::{fresh_data, ottla, wait_until_ready};
-use crate::process::{self, Guard};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::fs;
 use std::io::Write;
@@ -26,32 +24,28 @@ impl Secured {
     }
 }
 
-/// Starts Ottla with a plain listener at `port`, for the runner alone, and one with TLS and SASL at `secured_port`, which
-/// clients reach at the port `advertised`. Every request of a client passes the authorizer.
-pub(crate) fn start(
+/// Makes the certificates and the user for the folder `data`, and the settings of a broker with a plain listener at
+/// `port`, for the runner alone, and one with TLS and SASL at `secured_port`, which clients reach at the port
+/// `advertised`. Every request of a client passes the authorizer.
+pub(crate) fn prepare(
     binary: &Path,
+    data: &Path,
     port: u16,
     (secured_port, advertised): (u16, u16),
-) -> Result<(Guard, Secured), String> {
-    let data = fresh_data(&process::root(), port)?;
+) -> Result<(Secured, [String; 7]), String> {
     let (ca, keystore) = (data.with_extension("ca.pem"), data.with_extension("keystore.pem"));
     make_certificates(&ca, &keystore)?;
-    add_user(binary, &data)?;
-    let log = data.with_extension("log");
-    let mut command = ottla(binary, port, port, &data, &log)?;
-    let listeners = format!("PLAINTEXT://127.0.0.1:{port},SASL_SSL://127.0.0.1:{secured_port}");
-    for setting in [
-        format!("listeners={listeners}"),
+    add_user(binary, data)?;
+    let settings = [
+        format!("listeners=PLAINTEXT://127.0.0.1:{port},SASL_SSL://127.0.0.1:{secured_port}"),
         format!("advertised.listeners=SASL_SSL://127.0.0.1:{advertised}"),
         format!("ssl.keystore.location={}", keystore.display()),
         "sasl.enabled.mechanisms=SCRAM-SHA-512".to_owned(),
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer".to_owned(),
         "super.users=User:ANONYMOUS".to_owned(),
         "allow.everyone.if.no.acl.found=true".to_owned(),
-    ] {
-        command.args(["--set", &setting]);
-    }
-    Ok((wait_until_ready(command, port, &log)?, Secured { ca }))
+    ];
+    Ok((Secured { ca }, settings))
 }
 
 /// Writes an authority's certificate, and a key and certificate for 127.0.0.1 that it signed.

@@ -93,8 +93,8 @@ fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
-/// Reads Java's format of properties: `name=value` or `name: value`, comments with # and !, and a backslash at the end of
-/// a line that continues.
+/// Reads Java's format of properties: `name=value` or `name: value`, comments with # and !, and a backslash at the end
+/// of a line that continues.
 fn parse_properties(text: &str) -> Properties {
     let mut properties = Properties::new();
     let mut lines = text.lines();
