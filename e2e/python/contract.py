@@ -19,14 +19,14 @@ DEADLINE_SECONDS = 30
 USER, PASSWORD, CA = (os.environ.get(f"E2E_{name}") for name in ("USER", "PASSWORD", "CA"))
 
 
-def librdkafka_security():
+def librdkafka_security(mechanism="SCRAM-SHA-512"):
     """The settings of librdkafka for that, by its names."""
     if not USER:
         return {}
     return {
         "security.protocol": "SASL_SSL",
         "ssl.ca.location": CA,
-        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.mechanism": mechanism,
         "sasl.username": USER,
         "sasl.password": PASSWORD,
     }

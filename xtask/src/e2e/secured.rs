@@ -1,6 +1,6 @@
 //! A broker that takes clients over SASL_SSL only: certificates, a user, and the environment of the client programs.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(crate) fn prepare(
     data: &Path,
     port: u16,
     (secured_port, advertised): (u16, u16),
-) -> Result<(Secured, [String; 7]), String> {
+) -> Result<(Secured, [String; 8]), String> {
     let (ca, keystore) = (data.with_extension("ca.pem"), data.with_extension("keystore.pem"));
     make_certificates(&ca, &keystore)?;
     add_user(binary, data)?;
@@ -40,7 +40,11 @@ pub(crate) fn prepare(
         format!("listeners=PLAINTEXT://127.0.0.1:{port},SASL_SSL://127.0.0.1:{secured_port}"),
         format!("advertised.listeners=SASL_SSL://127.0.0.1:{advertised}"),
         format!("ssl.keystore.location={}", keystore.display()),
-        "sasl.enabled.mechanisms=SCRAM-SHA-512".to_owned(),
+        "sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN".to_owned(),
+        format!(
+            "listener.name.sasl_ssl.plain.sasl.jaas.config=\
+             org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";"
+        ),
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer".to_owned(),
         "super.users=User:ANONYMOUS".to_owned(),
         "allow.everyone.if.no.acl.found=true".to_owned(),
@@ -53,6 +57,8 @@ fn make_certificates(ca: &Path, keystore: &Path) -> Result<(), String> {
     let failed = |error: rcgen::Error| format!("cannot make certificates: {error}");
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // OpenSSL takes a certificate for self-signed if it has its issuer's name.
+    params.distinguished_name.push(DnType::CommonName, "e2e authority");
     let key = KeyPair::generate().map_err(failed)?;
     let authority = CertifiedIssuer::self_signed(params, key).map_err(failed)?;
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
