@@ -33,6 +33,9 @@ pub enum JaasError {
         "the login module {0} is not served; PlainLoginModule and ScramLoginModule of org.apache.kafka are"
     )]
     Module(String),
+    /// The line does not begin with a class and a control flag. Its text is not shown, because it may hold a password.
+    #[error("the line must begin with the class of a login module and the control flag 'required'")]
+    NoModule,
     /// The control flag is not `required`.
     #[error("the login module needs the control flag 'required'")]
     Flag,
@@ -42,6 +45,12 @@ pub enum JaasError {
     /// An option occurs twice.
     #[error("the option {0} is given twice")]
     Twice(String),
+}
+
+/// Whether the text after a class begins with a control flag of JAAS.
+fn has_flag(rest: &str) -> bool {
+    let word = rest.trim_start().split([' ', '\t', '\n', '\r', ';']).next();
+    word.is_some_and(|word| ["required", "requisite", "sufficient", "optional"].contains(&word))
 }
 
 const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
@@ -58,7 +67,8 @@ impl JaasConfig {
         let module = match class {
             PLAIN => LoginModule::Plain,
             SCRAM => LoginModule::Scram,
-            other => return Err(JaasError::Module(other.trim_end_matches(';').to_owned())),
+            other if has_flag(rest) => return Err(JaasError::Module(other.to_owned())),
+            _ => return Err(JaasError::NoModule),
         };
         let rest = rest.trim_start();
         let options = rest.strip_prefix("required").ok_or(JaasError::Flag)?;
@@ -136,6 +146,14 @@ mod tests {
         let config = JaasConfig::parse(&line).unwrap();
         assert_eq!(config.module, LoginModule::Scram);
         assert_eq!(config.option("tokenauth").unwrap().bytes(), b"true");
+    }
+
+    #[test]
+    fn s_123_a_line_without_a_class_is_not_shown() {
+        for line in ["password=\"hunter2\" user=\"a\";", "hunter2", "hunter2;", "user_a=hunter2 ;"] {
+            let why = JaasConfig::parse(line).unwrap_err().to_string();
+            assert!(!why.contains("hunter2"), "{why}");
+        }
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! SCRAM: the vectors of the RFCs, the client against the server, and broken messages.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
 use ottla_auth::scram::{ClientExchange, ClientFirst, Credential, Mechanism, ScramError, ServerExchange};
 use ottla_auth::secret::Secret;
+use sha2::{Digest, Sha256};
 
 const SECRET: &[u8] = b"secret of the server";
 const NONCE: &str = "3rfcNHYJY1ZVvWVs7j";
@@ -147,5 +151,46 @@ fn no_broken_message_is_accepted() {
             broken[at] = byte;
             let _ = ClientFirst::parse(&broken);
         }
+    }
+}
+
+/// A client-final with a proof that fits its own bytes, whatever its channel binding and nonce are.
+fn proved(bare: &str, server_first: &[u8], binding: &str, nonce: &str) -> Vec<u8> {
+    let sign = |key: &[u8], text: &[u8]| {
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { panic!("HMAC takes every key") };
+        mac.update(text);
+        mac.finalize().into_bytes()
+    };
+    let salted = Mechanism::Sha256.salted_password(&Secret::new("pencil"), b"salty bytes", 4096);
+    let client_key = sign(salted.bytes(), b"Client Key");
+    let unproved = format!("c={binding},r={nonce}");
+    let signed = [bare.as_bytes(), b",", server_first, b",", unproved.as_bytes()].concat();
+    let signature = sign(&Sha256::digest(client_key), &signed);
+    let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(key, sign)| key ^ sign).collect();
+    format!("{unproved},p={}", STANDARD.encode(proof)).into_bytes()
+}
+
+/// The proofs fit, so that only the check of channel binding or nonce can refuse the login (CVE-2024-56128).
+#[test]
+fn s_132_a_fitting_proof_needs_the_channel_binding_and_the_nonce() {
+    let finish = |header: &str, binding: &str, nonce: &str| {
+        let bare = "n=user,r=abc";
+        let first = ClientFirst::parse(format!("{header}{bare}").as_bytes()).unwrap();
+        let known = Some(credential(Mechanism::Sha256));
+        let (server, server_first) = ServerExchange::begin(first, Mechanism::Sha256, known, NONCE, SECRET);
+        server.finish(&proved(bare, &server_first, binding, nonce))
+    };
+    let nonce = format!("abc{NONCE}");
+    assert!(finish("n,,", "biws", &nonce).is_ok());
+    assert!(finish("n,a=user,", "bixhPXVzZXIs", &nonce).is_ok());
+    for (header, binding) in [("n,,", "eSws"), ("n,,", "bixhPXVzZXIs"), ("n,a=user,", "biws"), ("n,,", "")] {
+        assert_eq!(
+            finish(header, binding, &nonce),
+            Err(ScramError::InvalidCredentials),
+            "{header} {binding}"
+        );
+    }
+    for nonce in ["", "abc", NONCE, &format!("{nonce}x"), &format!("Abc{NONCE}")] {
+        assert_eq!(finish("n,,", "biws", nonce), Err(ScramError::InvalidCredentials), "{nonce}");
     }
 }
