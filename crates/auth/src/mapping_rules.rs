@@ -232,7 +232,7 @@ mod tests {
         MappingRules::parse(rules).unwrap().apply(name).unwrap()
     }
 
-    /// Reads a text of the data file, in which `<U+XXXX>` is one character.
+    /// Reads a text of the data file, in which `<U+0041>` stands for the character A.
     fn unescape(text: &str) -> String {
         let mut parts = text.split("<U+");
         let mut result = parts.next().unwrap().to_owned();

@@ -11,8 +11,8 @@ mod message;
 mod server;
 
 pub use client::ClientExchange;
-pub use keys::{Credential, MIN_ITERATIONS, Mechanism};
-pub use server::{ClientFirst, ServerExchange};
+pub use keys::{Credential, MIN_ITERATIONS, Mechanism, SALT_LENGTH, salt};
+pub use server::{ClientFirst, Decoy, ServerExchange};
 
 use thiserror::Error;
 

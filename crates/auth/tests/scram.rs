@@ -3,11 +3,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use ottla_auth::scram::{ClientExchange, ClientFirst, Credential, Mechanism, ScramError, ServerExchange};
+use ottla_auth::scram::{
+    ClientExchange, ClientFirst, Credential, Decoy, Mechanism, ScramError, ServerExchange,
+};
 use ottla_auth::secret::Secret;
 use sha2::{Digest, Sha256};
 
-const SECRET: &[u8] = b"secret of the server";
+const DECOY: Decoy<'_> = Decoy { secret: b"secret of the server", iterations: 8192 };
 const NONCE: &str = "3rfcNHYJY1ZVvWVs7j";
 
 fn credential(mechanism: Mechanism) -> Credential {
@@ -20,7 +22,7 @@ fn login(mechanism: Mechanism, user: &str, password: &str, known: bool) -> Resul
     let parsed = ClientFirst::parse(&first)?;
     assert_eq!(parsed.user, user);
     let credential = known.then(|| credential(mechanism));
-    let (server, server_first) = ServerExchange::begin(parsed, mechanism, credential, NONCE, SECRET);
+    let (server, server_first) = ServerExchange::begin(parsed, mechanism, credential, NONCE, DECOY);
     let server_final = server.finish(&client.answer(&server_first)?)?;
     client.finish(&server_final)
 }
@@ -33,7 +35,7 @@ fn s_131_the_vector_of_rfc_7677() {
     let mechanism = Mechanism::Sha256;
     let credential = Credential::from_password(mechanism, &Secret::new("pencil"), salt.to_vec(), 4096);
     let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
-    let (server, message) = ServerExchange::begin(first, mechanism, Some(credential), nonce, SECRET);
+    let (server, message) = ServerExchange::begin(first, mechanism, Some(credential), nonce, DECOY);
     let expected = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
     assert_eq!(String::from_utf8(message).unwrap(), expected);
     let client_final = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
@@ -55,12 +57,18 @@ fn s_136_a_client_logs_in_and_knows_the_server() {
 fn s_134_an_unknown_user_fails_at_the_end_like_a_wrong_password() {
     let mechanism = Mechanism::Sha512;
     assert_eq!(login(mechanism, "user", "pencil", false), login(mechanism, "user", "wrong", true));
-    let salt = |user: &str| {
+    let answer = |user: &str| {
         let first = ClientFirst::parse(format!("n,,n={user},r=abc").as_bytes()).unwrap();
-        ServerExchange::begin(first, mechanism, None, NONCE, SECRET).1
+        String::from_utf8(ServerExchange::begin(first, mechanism, None, NONCE, DECOY).1).unwrap()
     };
-    assert_eq!(salt("user"), salt("user"));
-    assert_ne!(salt("user"), salt("other"));
+    assert_eq!(answer("user"), answer("user"));
+    assert_ne!(answer("user"), answer("other"));
+    // The salt is as long as those of Kafka's tools, and the iterations are those of most users.
+    let rest = answer("user").replace(&format!("r=abc{NONCE},s="), "");
+    let (salt, iterations) = rest.split_once(',').unwrap();
+    let salt = STANDARD.decode(salt).unwrap();
+    assert!(salt.len() == 26 && salt.iter().all(u8::is_ascii_alphanumeric), "{rest}");
+    assert_eq!(iterations, "i=8192");
 }
 
 #[test]
@@ -101,7 +109,7 @@ fn s_132_scram_checks_channel_binding_and_nonce() {
         let (mut client, first) =
             ClientExchange::begin(mechanism, "user", Secret::new("pencil"), "clientnonce", false);
         let first = ClientFirst::parse(&first).unwrap();
-        let begun = ServerExchange::begin(first, mechanism, Some(credential(mechanism)), NONCE, SECRET);
+        let begun = ServerExchange::begin(first, mechanism, Some(credential(mechanism)), NONCE, DECOY);
         let client_final = String::from_utf8(client.answer(&begun.1).unwrap()).unwrap();
         begun.0.finish(change(&client_final).as_bytes())
     };
@@ -122,7 +130,7 @@ fn s_133_an_extension_is_signed_as_received() {
     let first = ClientFirst::parse(&first).unwrap();
     assert!(first.is_token);
     let (server, server_first) =
-        ServerExchange::begin(first, mechanism, Some(credential(mechanism)), NONCE, SECRET);
+        ServerExchange::begin(first, mechanism, Some(credential(mechanism)), NONCE, DECOY);
     let server_final = server.finish(&client.answer(&server_first).unwrap()).unwrap();
     assert_eq!(client.finish(&server_final), Ok(()));
 }
@@ -134,7 +142,7 @@ fn no_broken_message_is_accepted() {
         ClientExchange::begin(mechanism, "user", Secret::new("pencil"), "clientnonce", false);
     let parsed = ClientFirst::parse(&first).unwrap();
     let known = credential(mechanism);
-    let begun = || ServerExchange::begin(parsed.clone(), mechanism, Some(known.clone()), NONCE, SECRET);
+    let begun = || ServerExchange::begin(parsed.clone(), mechanism, Some(known.clone()), NONCE, DECOY);
     let client_final = client.answer(&begun().1).unwrap();
     for at in 0..client_final.len() {
         for byte in [0, b',', b'=', b'A', 0xff] {
@@ -177,7 +185,7 @@ fn s_132_a_fitting_proof_needs_the_channel_binding_and_the_nonce() {
         let bare = "n=user,r=abc";
         let first = ClientFirst::parse(format!("{header}{bare}").as_bytes()).unwrap();
         let known = Some(credential(Mechanism::Sha256));
-        let (server, server_first) = ServerExchange::begin(first, Mechanism::Sha256, known, NONCE, SECRET);
+        let (server, server_first) = ServerExchange::begin(first, Mechanism::Sha256, known, NONCE, DECOY);
         server.finish(&proved(bare, &server_first, binding, nonce))
     };
     let nonce = format!("abc{NONCE}");

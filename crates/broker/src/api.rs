@@ -68,6 +68,7 @@ mod group_member;
 mod leader_epoch;
 mod offset_topics;
 mod partition_lookup;
+mod raft_voter;
 mod subject;
 #[cfg(test)]
 mod tests;

@@ -175,7 +175,7 @@ impl<'a> Rights<'a> {
 
     /// Whether the client may do the operation on some topic, which need not exist (S-209).
     pub(crate) fn allows_on_any_topic(&self, operation: Operation) -> bool {
-        /// A topic that no ACL should name.
+        /// The name that Kafka asks with. An ACL that names it counts, there as here.
         const NO_TOPIC: &str = "hardcode";
         self.probes(operation, Resource::Topic(NO_TOPIC))
             || self.access.allows_any(&wanted(self.session, operation, Resource::Topic(NO_TOPIC)))

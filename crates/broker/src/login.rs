@@ -9,7 +9,9 @@
 use crate::host::LiveAccess;
 use crate::net::FrameBounds;
 use ottla_auth::plain::PlainUsers;
-use ottla_auth::scram::{ClientFirst, Credential, Mechanism as Scram, ScramError, ServerExchange};
+use ottla_auth::scram::{
+    ClientFirst, Credential, Decoy, MIN_ITERATIONS, Mechanism as Scram, ScramError, ServerExchange,
+};
 use ottla_types::record::ScramMechanism;
 use ottla_wire::{ApiKey, Text};
 use std::collections::BTreeMap;
@@ -253,8 +255,10 @@ impl Login {
     ) -> Result<TokenVerdict, Option<String>> {
         let first = ClientFirst::parse(token).map_err(|error| scram_text(&error))?;
         let credential = if first.is_token { None } else { credential(access, scram, &first.user) };
-        let secret = &self.options.scram_secret;
-        let (exchange, challenge) = ServerExchange::begin(first, scram, credential, nonce, secret);
+        let usual = access.usual_iterations(record_mechanism(scram));
+        let iterations = usual.and_then(|count| u32::try_from(count).ok()).unwrap_or(MIN_ITERATIONS);
+        let decoy = Decoy { secret: &self.options.scram_secret, iterations };
+        let (exchange, challenge) = ServerExchange::begin(first, scram, credential, nonce, decoy);
         Ok(TokenVerdict::Challenge(Box::new(exchange), challenge))
     }
 
@@ -276,12 +280,15 @@ fn scram_final(exchange: ServerExchange, token: &[u8]) -> Result<TokenVerdict, O
     Ok(TokenVerdict::Authenticated(user, last))
 }
 
-fn credential(access: &LiveAccess, scram: Scram, user: &str) -> Option<Credential> {
-    let mechanism = match scram {
+fn record_mechanism(scram: Scram) -> ScramMechanism {
+    match scram {
         Scram::Sha256 => ScramMechanism::Sha256,
         Scram::Sha512 => ScramMechanism::Sha512,
-    };
-    let known = access.scram_credential(user, mechanism)?;
+    }
+}
+
+fn credential(access: &LiveAccess, scram: Scram, user: &str) -> Option<Credential> {
+    let known = access.scram_credential(user, record_mechanism(scram))?;
     Some(Credential {
         salt: known.salt.to_vec(),
         iterations: u32::try_from(known.iterations).unwrap_or(0),

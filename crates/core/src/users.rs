@@ -57,6 +57,15 @@ impl Users {
         self.scram.get(user)?.get(&mechanism)
     }
 
+    /// The iterations that most credentials of a mechanism have; none without credentials.
+    pub fn usual_iterations(&self, mechanism: ScramMechanism) -> Option<i32> {
+        let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
+        for credential in self.scram.values().filter_map(|credentials| credentials.get(&mechanism)) {
+            *counts.entry(credential.iterations).or_default() += 1;
+        }
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(iterations, _)| iterations)
+    }
+
     /// Judges a command and replies to it.
     pub(crate) fn step(&mut self, command: UserCommand, out: &mut Effects) {
         let UserCommand::AlterScram(command, ticket) = command;

@@ -3,15 +3,12 @@
 
 use crate::broker::{StartError, start_host};
 use crate::config::{Config, Storage};
-use ottla_auth::scram::{Credential, Mechanism};
+use ottla_auth::scram::{Credential, Mechanism, SALT_LENGTH, salt};
 use ottla_auth::secret::Secret;
 use ottla_broker::host::RunningHost;
 use ottla_core::users::{AlterScram, ScramChange};
 use ottla_types::record::{ScramCredential, ScramMechanism};
 use std::path::Path;
-
-/// Bytes of a new salt.
-const SALT_BYTES: usize = 16;
 
 /// A SCRAM credential to store.
 #[derive(Clone, Debug)]
@@ -56,12 +53,12 @@ impl UserFolder {
     /// # Errors
     /// The system gives no random bytes, or the folder cannot be written.
     pub async fn store(&self, user: &NewUser) -> Result<(), StartError> {
-        let mut salt = vec![0; SALT_BYTES];
-        getrandom::fill(&mut salt).map_err(|error| StartError::System {
+        let mut random = [0; SALT_LENGTH];
+        getrandom::fill(&mut random).map_err(|error| StartError::System {
             what: "random bytes",
             source: std::io::Error::other(error.to_string()),
         })?;
-        let keys = Credential::from_password(user.mechanism, &user.password, salt, user.iterations);
+        let keys = Credential::from_password(user.mechanism, &user.password, salt(random), user.iterations);
         let credential = ScramCredential {
             user: user.name.clone(),
             mechanism: match user.mechanism {

@@ -8,6 +8,16 @@ use std::fmt;
 /// The fewest rounds of hashing that are accepted (S-131).
 pub const MIN_ITERATIONS: u32 = 4096;
 
+/// Bytes of a new salt.
+pub const SALT_LENGTH: usize = 26;
+
+/// A salt like those that Kafka's tools make, so that a salt does not tell who made it: letters and digits, about 134
+/// bits of the random bytes.
+pub fn salt(random: [u8; SALT_LENGTH]) -> Vec<u8> {
+    const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    random.map(|byte| ALPHABET[usize::from(byte) % ALPHABET.len()]).to_vec()
+}
+
 /// A SCRAM mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mechanism {

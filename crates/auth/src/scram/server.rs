@@ -1,8 +1,8 @@
 //! The broker's side of an exchange.
 
-use super::keys::{Credential, MIN_ITERATIONS, Mechanism};
+use super::ScramError;
+use super::keys::{Credential, MIN_ITERATIONS, Mechanism, SALT_LENGTH, salt};
 use super::message::{attribute, from_base64, is_nonce, to_base64, user_from_wire};
-use super::{ScramError, keys};
 use subtle::ConstantTimeEq;
 
 /// The first message of a client.
@@ -73,18 +73,17 @@ pub struct ServerExchange {
 }
 
 impl ServerExchange {
-    /// Answers the first message. Without a credential the exchange looks the same and fails at its end: the salt
-    /// follows from `server_secret`, so that it is the same at each attempt (S-134). `server_nonce` needs 128 random
-    /// bits, in printable ASCII without commas.
+    /// Answers the first message. Without a credential the exchange looks the same and fails at its end (S-134).
+    /// `server_nonce` needs 128 random bits, in printable ASCII without commas.
     pub fn begin(
         first: ClientFirst,
         mechanism: Mechanism,
         credential: Option<Credential>,
         server_nonce: &str,
-        server_secret: &[u8],
+        decoy: Decoy<'_>,
     ) -> (ServerExchange, Vec<u8>) {
-        let is_known = credential.as_ref().is_some_and(|known| known.iterations >= keys::MIN_ITERATIONS);
-        let credential = credential.unwrap_or_else(|| invented(mechanism, &first.user, server_secret));
+        let is_known = credential.as_ref().is_some_and(|known| known.iterations >= MIN_ITERATIONS);
+        let credential = credential.unwrap_or_else(|| decoy.credential(mechanism, &first.user));
         let nonce = format!("{}{server_nonce}", first.nonce);
         let salt = to_base64(&credential.salt);
         let server_first = format!("r={nonce},s={salt},i={}", credential.iterations);
@@ -129,15 +128,28 @@ impl ServerExchange {
     }
 }
 
-/// The credential of a user that does not exist. No proof fits it.
-fn invented(mechanism: Mechanism, user: &str, server_secret: &[u8]) -> Credential {
-    let of = |what: &str| {
-        mechanism.hmac(server_secret, format!("{what}\0{}\0{user}", mechanism.name()).as_bytes())
-    };
-    Credential {
-        salt: of("salt"),
-        iterations: MIN_ITERATIONS,
-        stored_key: of("stored key"),
-        server_key: of("server key"),
+/// What users that do not exist are answered with, so that they look like the others (S-134).
+#[derive(Clone, Copy, Debug)]
+pub struct Decoy<'a> {
+    /// Random bytes. Salts follow from them, so that a user has the same one at each attempt.
+    pub secret: &'a [u8],
+    /// The iterations that most users have.
+    pub iterations: u32,
+}
+
+impl Decoy<'_> {
+    /// The credential of a user that does not exist. No proof fits it.
+    fn credential(&self, mechanism: Mechanism, user: &str) -> Credential {
+        let of = |what: &str| {
+            mechanism.hmac(self.secret, format!("{what}\0{}\0{user}", mechanism.name()).as_bytes())
+        };
+        let mut random = [0; SALT_LENGTH];
+        random.iter_mut().zip(of("salt")).for_each(|(to, byte)| *to = byte);
+        Credential {
+            salt: salt(random),
+            iterations: self.iterations,
+            stored_key: of("stored key"),
+            server_key: of("server key"),
+        }
     }
 }

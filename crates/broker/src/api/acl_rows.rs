@@ -6,7 +6,7 @@ use ottla_wire::Text;
 use std::fmt;
 
 /// The message of SECURITY_DISABLED (S-210).
-pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured: set authorizer.class.name";
+pub(super) const NO_AUTHORIZER: &str = "there is no authorizer: set authorizer.class.name";
 
 /// The number that stands for no value; it may not be sent.
 const UNKNOWN: i8 = 0;

@@ -2,6 +2,7 @@
 //! request is UNSUPPORTED_VERSION.
 
 use super::authorization::Verdict;
+use super::raft_voter;
 use crate::authorizer::{Resource, Rights};
 use crate::context::Context;
 use crate::session::Session;
@@ -25,19 +26,13 @@ pub(crate) async fn answer(
     request: AddRaftVoterRequest,
     _version: i16,
 ) -> AddRaftVoterResponse {
-    if request.cluster_id.as_ref().is_some_and(|id| *id != ctx.cluster_id) {
-        return refused(ErrorCode::INCONSISTENT_CLUSTER_ID, "the cluster id is that of another cluster");
+    let AddRaftVoterRequest { cluster_id, voter_id, voter_directory_id, .. } = &request;
+    let mut why = raft_voter::check(ctx, cluster_id.as_ref(), *voter_id, *voter_directory_id);
+    if why.is_none() && request.listeners.is_empty() {
+        why = Some((ErrorCode::INVALID_REQUEST, "the voter needs a listener"));
     }
-    if request.voter_id < 0 {
-        return refused(ErrorCode::INVALID_REQUEST, "the id of the voter is negative");
-    }
-    if request.voter_directory_id.is_zero() {
-        return refused(ErrorCode::INVALID_REQUEST, "the directory id of the voter is zero");
-    }
-    if request.listeners.is_empty() {
-        return refused(ErrorCode::INVALID_REQUEST, "the voter needs a listener");
-    }
-    refused(ErrorCode::UNSUPPORTED_VERSION, "the voters of this cluster cannot change: kraft.version is 0")
+    let (code, why) = why.unwrap_or(raft_voter::FIXED);
+    refused(code, why)
 }
 
 fn refused(code: ErrorCode, why: &str) -> AddRaftVoterResponse {

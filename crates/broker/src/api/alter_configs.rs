@@ -2,7 +2,7 @@
 //! The broker's id and the empty name, which is the cluster's default, change the same configuration.
 //! Left out: loggers (8), client metrics (16) and groups (32), which are INVALID_REQUEST.
 
-use super::authorization::{Verdict, denied_text, take_denied};
+use super::authorization::{Verdict, denied_text};
 use super::config_rows::{self, BROKER, GROUP, TOPIC};
 use super::{AnswerError, named_once, topic_error};
 use crate::authorizer::Rights;
@@ -10,11 +10,9 @@ use crate::context::Context;
 use crate::session::Session;
 use ottla_core::catalog::{AlterConfigs, ConfigChange, ConfigOp, ConfigTarget, TopicError};
 use ottla_types::acl::Operation;
-use ottla_wire::messages::alter_configs_request::AlterConfigsResource;
 use ottla_wire::messages::{
     AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, alter_configs_response, incremental_alter_configs_request,
-    incremental_alter_configs_response,
+    IncrementalAlterConfigsResponse, alter_configs_response, incremental_alter_configs_response,
 };
 use ottla_wire::{ErrorCode, Text};
 
@@ -35,26 +33,40 @@ struct ResourceResult {
     message: Option<Text>,
 }
 
+impl From<ResourceResult> for alter_configs_response::AlterConfigsResourceResponse {
+    fn from(result: ResourceResult) -> Self {
+        Self {
+            error_code: result.error.0,
+            error_message: result.message,
+            resource_type: result.resource_type,
+            resource_name: result.resource_name,
+            ..Default::default()
+        }
+    }
+}
+
+impl From<ResourceResult> for incremental_alter_configs_response::AlterConfigsResourceResponse {
+    fn from(result: ResourceResult) -> Self {
+        Self {
+            error_code: result.error.0,
+            error_message: result.message,
+            resource_type: result.resource_type,
+            resource_name: result.resource_name,
+            ..Default::default()
+        }
+    }
+}
+
 /// S-337: ALTER_CONFIGS on each topic or group, and on the cluster for the broker's configuration.
 pub(crate) fn authorize(
     request: &mut AlterConfigsRequest,
     rights: &Rights<'_>,
     _version: i16,
 ) -> Verdict<AlterConfigsResponse> {
-    let code =
-        |resource: &AlterConfigsResource| denied(rights, resource.resource_type, &resource.resource_name);
-    let refused = take_denied(&mut request.resources, |resource| code(resource).is_none());
-    let refused: Vec<_> = refused
-        .into_iter()
-        .map(|resource| alter_configs_response::AlterConfigsResourceResponse {
-            error_code: code(&resource).map_or(0, |code| code.0),
-            error_message: denied_text_of(resource.resource_type),
-            resource_type: resource.resource_type,
-            resource_name: resource.resource_name,
-            ..Default::default()
-        })
-        .collect();
-    Verdict::without(refused, |response: &mut AlterConfigsResponse, rows| response.responses.extend(rows))
+    let refused = take_refused(rights, &mut request.resources, |one| (one.resource_type, &one.resource_name));
+    Verdict::without(refused, |response: &mut AlterConfigsResponse, refused| {
+        response.responses.extend(refused.into_iter().map(Into::into));
+    })
 }
 
 /// The same for IncrementalAlterConfigs.
@@ -63,32 +75,37 @@ pub(crate) fn authorize_incremental(
     rights: &Rights<'_>,
     _version: i16,
 ) -> Verdict<IncrementalAlterConfigsResponse> {
-    let code = |resource: &incremental_alter_configs_request::AlterConfigsResource| {
-        denied(rights, resource.resource_type, &resource.resource_name)
-    };
-    let refused = take_denied(&mut request.resources, |resource| code(resource).is_none());
-    let refused: Vec<_> = refused
-        .into_iter()
-        .map(|resource| incremental_alter_configs_response::AlterConfigsResourceResponse {
-            error_code: code(&resource).map_or(0, |code| code.0),
-            error_message: denied_text_of(resource.resource_type),
-            resource_type: resource.resource_type,
-            resource_name: resource.resource_name,
-            ..Default::default()
-        })
-        .collect();
-    Verdict::without(refused, |response: &mut IncrementalAlterConfigsResponse, rows| {
-        response.responses.extend(rows);
+    let refused = take_refused(rights, &mut request.resources, |one| (one.resource_type, &one.resource_name));
+    Verdict::without(refused, |response: &mut IncrementalAlterConfigsResponse, refused| {
+        response.responses.extend(refused.into_iter().map(Into::into));
     })
+}
+
+/// Takes out the resources whose configuration the client may not alter, and returns their results. `key` reads the
+/// type and the name of a resource.
+fn take_refused<R>(
+    rights: &Rights<'_>,
+    resources: &mut Vec<R>,
+    key: impl Fn(&R) -> (i8, &Text),
+) -> Vec<ResourceResult> {
+    let mut refused = Vec::new();
+    resources.retain(|resource| {
+        let (resource_type, name) = key(resource);
+        let denied = config_rows::denied(rights, Operation::AlterConfigs, (resource_type, name));
+        refused.extend(denied.map(|error| ResourceResult {
+            resource_type,
+            resource_name: name.clone(),
+            error,
+            message: denied_text_of(resource_type),
+        }));
+        denied.is_none()
+    });
+    refused
 }
 
 /// The message for a denied resource. Kafka has none for the broker's configuration.
 fn denied_text_of(resource_type: i8) -> Option<Text> {
     denied_text().filter(|_| [TOPIC, GROUP].contains(&resource_type))
-}
-
-fn denied(rights: &Rights<'_>, resource_type: i8, name: &str) -> Option<ErrorCode> {
-    config_rows::denied(rights, Operation::AlterConfigs, (resource_type, name))
 }
 
 pub(crate) async fn answer(
@@ -103,15 +120,11 @@ pub(crate) async fn answer(
         replace: true,
         ops: resource.configs.into_iter().map(|config| (config.name, SET, config.value)).collect(),
     });
-    let row = |results: ResourceResult| alter_configs_response::AlterConfigsResourceResponse {
-        error_code: results.error.0,
-        error_message: results.message,
-        resource_type: results.resource_type,
-        resource_name: results.resource_name,
-        ..Default::default()
-    };
     let results = alter(ctx, asked.collect(), request.validate_only).await?;
-    Ok(AlterConfigsResponse { responses: results.into_iter().map(row).collect(), ..Default::default() })
+    Ok(AlterConfigsResponse {
+        responses: results.into_iter().map(Into::into).collect(),
+        ..Default::default()
+    })
 }
 
 /// IncrementalAlterConfigs.
@@ -131,16 +144,9 @@ pub(crate) async fn answer_incremental(
             .map(|config| (config.name, config.config_operation, config.value))
             .collect(),
     });
-    let row = |results: ResourceResult| incremental_alter_configs_response::AlterConfigsResourceResponse {
-        error_code: results.error.0,
-        error_message: results.message,
-        resource_type: results.resource_type,
-        resource_name: results.resource_name,
-        ..Default::default()
-    };
     let results = alter(ctx, asked.collect(), request.validate_only).await?;
     Ok(IncrementalAlterConfigsResponse {
-        responses: results.into_iter().map(row).collect(),
+        responses: results.into_iter().map(Into::into).collect(),
         ..Default::default()
     })
 }

@@ -66,14 +66,14 @@ pub(crate) async fn answer(
     results.extend(twice.map(|(name, _)| {
         row(name, ErrorCode::DUPLICATE_RESOURCE, "a user cannot be altered twice in one request")
     }));
-    for name in &names {
-        tracing::info!(
-            principal = session.principal(), host = %session.host(), user = ?&**name, "SCRAM credentials change"
-        );
-    }
     let judged = ctx.shards.catalog().submit(AlterScram { changes }).await?;
     results.extend(names.into_iter().zip(judged).map(|(name, result)| match result {
-        Ok(()) => AlterUserScramCredentialsResult { user: name, error_message: None, ..Default::default() },
+        Ok(()) => {
+            tracing::info!(
+                principal = session.principal(), host = %session.host(), user = ?&*name, "SCRAM credentials are changed"
+            );
+            AlterUserScramCredentialsResult { user: name, error_message: None, ..Default::default() }
+        }
         Err(_) => {
             row(name, ErrorCode::RESOURCE_NOT_FOUND, "the user has no credential of this mechanism to delete")
         }

@@ -35,14 +35,14 @@ pub(crate) async fn answer(
     }
     let read: Vec<Result<Acl, String>> = request.creations.into_iter().map(acl).collect();
     let acls: Vec<Acl> = read.iter().filter_map(|acl| acl.as_ref().ok().cloned()).collect();
-    for acl in &acls {
-        tracing::info!(principal = session.principal(), host = %session.host(), %acl, "an ACL is created");
-    }
     let mut judged = ctx.shards.catalog().submit(CreateAcls { acls }).await?.into_iter();
     let results = read.into_iter().map(|acl| match acl {
         Err(why) => row(ErrorCode::INVALID_REQUEST, &why),
-        Ok(_) => match judged.next() {
-            Some(Ok(())) => row(ErrorCode::NONE, ""),
+        Ok(acl) => match judged.next() {
+            Some(Ok(())) => {
+                tracing::info!(principal = session.principal(), host = %session.host(), %acl, "an ACL is created");
+                row(ErrorCode::NONE, "")
+            }
             Some(Err(error)) => row(ErrorCode::INVALID_REQUEST, &error.to_string()),
             None => row(ErrorCode::UNKNOWN_SERVER_ERROR, "the ACL was not judged"),
         },
@@ -52,19 +52,19 @@ pub(crate) async fn answer(
 
 /// The ACL of a row, or which of its fields no ACL can have (S-212, S-213).
 fn acl(creation: AclCreation) -> Result<Acl, String> {
-    let unknown = |field: &str| format!("Invalid {field} UNKNOWN or ANY");
+    let unknown = |field: &str| format!("an ACL cannot have this {field}");
     let resource_type = number(creation.resource_type, ResourceType::from_number);
     let pattern_type = number(creation.resource_pattern_type, PatternType::from_number);
     let operation = number(creation.operation, Operation::from_number);
     let permission = number(creation.permission_type, Permission::from_number);
     Ok(Acl {
-        resource_type: resource_type.ok_or_else(|| unknown("resourceType"))?,
-        pattern_type: pattern_type.ok_or_else(|| unknown("patternType"))?,
+        resource_type: resource_type.ok_or_else(|| unknown("resource type"))?,
+        pattern_type: pattern_type.ok_or_else(|| unknown("pattern type"))?,
         resource_name: creation.resource_name.into(),
         principal: creation.principal.into(),
         host: creation.host.into(),
         operation: operation.ok_or_else(|| unknown("operation"))?,
-        permission: permission.ok_or_else(|| unknown("permissionType"))?,
+        permission: permission.ok_or_else(|| unknown("permission type"))?,
     })
 }
 

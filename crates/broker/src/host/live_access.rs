@@ -76,6 +76,11 @@ impl LiveAccess {
         read(&self.users).credential(user, mechanism).cloned()
     }
 
+    /// The SCRAM iterations that most users have.
+    pub(crate) fn usual_iterations(&self, mechanism: ScramMechanism) -> Option<i32> {
+        read(&self.users).usual_iterations(mechanism)
+    }
+
     /// Whether there is a topic of this name. It looks at all topics.
     pub(crate) fn knows_topic(&self, name: &str) -> bool {
         read(&self.topic_names).values().any(|known| **known == *name)

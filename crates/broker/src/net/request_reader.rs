@@ -47,6 +47,15 @@ pub(crate) enum ReadError {
     Io(#[from] io::Error),
 }
 
+/// Takes the end of a TLS connection without a closing alert for an end. Many clients send none, and the lengths of
+/// frames show whether a request is whole.
+fn unnotified_end(read: io::Result<usize>) -> io::Result<usize> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        read => read,
+    }
+}
+
 /// A whole request, without its length prefix.
 #[derive(Debug)]
 pub(crate) struct InboundRequest {
@@ -156,7 +165,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
             self.buffer = BytesMut::with_capacity(IDLE_BUFFER);
         }
         let (idle, room) = (self.limits.max_idle, self.buffer.capacity());
-        match timeout(idle, self.source.read_buf(&mut self.buffer)).await {
+        match timeout(idle, self.source.read_buf(&mut self.buffer)).await.map(unnotified_end) {
             Err(_) => return Err(ReadError::Idle(idle)),
             Ok(Ok(0)) => return Err(ReadError::HungUp),
             Ok(Ok(_)) => {}
@@ -236,7 +245,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
             }
             let paid = (PREFIX + self.paid).saturating_sub(self.buffer.len());
             let mut room = (&mut self.buffer).limit(missing.max(ahead).max(paid));
-            if self.source.read_buf(&mut room).await? == 0 {
+            if unnotified_end(self.source.read_buf(&mut room).await)? == 0 {
                 return Err(ReadError::Torn { got: self.buffer.len(), size: whole });
             }
         }
@@ -279,7 +288,9 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncWriteExt;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use tokio::io::{AsyncWriteExt, ReadBuf};
 
     /// Sends requests of these sizes in a row. No request shares memory with the next one, and the buffer between them
     /// is small.
@@ -305,5 +316,34 @@ mod tests {
             assert!(request.bytes.is_unique() || size <= COPIED, "request {number} shares its memory");
             assert!(reader.buffer.capacity() <= BUSY_BUFFER, "{} are kept", reader.buffer.capacity());
         }
+    }
+
+    /// A source that ends as TLS does when the peer sends no closing alert.
+    struct WithoutAlert(&'static [u8]);
+
+    impl AsyncRead for WithoutAlert {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if self.0.is_empty() {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            let bytes = std::mem::take(&mut self.0);
+            into.put_slice(bytes);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_tls_connection_may_end_without_an_alert() {
+        let next = async |sent| {
+            let (limits, bounds) = (Arc::new(Limits::default()), FrameBounds::of_requests());
+            let budget = RequestBudget::of(&limits, None);
+            RequestReader::new(WithoutAlert(sent), budget, limits, bounds).next().await.1
+        };
+        assert!(matches!(next(b"").await, Err(ReadError::HungUp)));
+        assert!(matches!(next(b"\0\0\0\x09ab").await, Err(ReadError::Torn { got: 6, size: 13 })));
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use ottla::{NewUser, UserFolder};
 use ottla_auth::scram::Mechanism;
 use ottla_auth::secret::Secret;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Make the first users of a broker: in the data folder, while the broker does not run.
@@ -121,10 +121,8 @@ impl Add {
                     eprintln!("Password, then Enter (it is shown; use --password-file to avoid that):");
                 }
                 let mut text = String::new();
-                let mut byte = [0];
-                while std::io::stdin().read(&mut byte).is_ok_and(|count| count == 1) && byte[0] != b'\n' {
-                    text.push(char::from(byte[0]));
-                }
+                let read = std::io::stdin().read_line(&mut text);
+                read.map_err(|error| Failure::new(format!("standard input: {error}")))?;
                 text
             }
         };

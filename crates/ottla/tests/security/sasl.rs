@@ -5,7 +5,9 @@ use ottla::{Broker, Builder};
 use ottla_auth::scram::Mechanism;
 use ottla_wire::messages::{DescribeClusterRequest, MetadataRequest, SaslHandshakeRequest};
 use ottla_wire::{Text, frame};
+use std::io::Write;
 use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,31 @@ fn s_109_s_134_an_unknown_user_and_a_wrong_password_are_answered_alike() {
     let text = "Authentication failed during authentication due to invalid credentials with SASL mechanism \
                 SCRAM-SHA-256";
     assert_eq!(refused("known"), (58, Some(Text::from_static(text))));
+}
+
+#[test]
+fn s_134_a_user_of_ottla_user_add_and_one_that_does_not_exist_look_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ottla"));
+    command.args(["user", "add", "known", "--data"]).arg(folder.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // The password is UTF-8, whether it comes from a file or from standard input.
+    child.stdin.take().unwrap().write_all("päss wörd\n".as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    let broker = builder(Broker::on_folder(folder.path())).start().unwrap();
+    let sasl = broker.addresses()[1].1;
+    let mechanism = Mechanism::Sha512;
+    assert_eq!(Client::plain(sasl).log_in_scram(mechanism, "known", "päss wörd").error_code, 0);
+    let shape = |user: &str| {
+        let mut client = Client::plain(sasl);
+        assert_eq!(client.handshake(mechanism.name()), 0);
+        let answer = client.token(format!("n,,n={user},r=abc").as_bytes()).auth_bytes;
+        let answer = String::from_utf8(answer.to_vec()).unwrap();
+        let (nonce, rest) = answer.split_once(",s=").unwrap();
+        let (salt, iterations) = rest.split_once(',').unwrap();
+        (nonce.len(), salt.len(), iterations.to_owned())
+    };
+    assert_eq!(shape("known"), shape("unknown"));
 }
 
 #[test]
